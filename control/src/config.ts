@@ -207,6 +207,7 @@ export function readConfig(now: Date, env: Readonly<Record<string, string | unde
     schedulerEnabled: s.SVC_CLUSTER_SCHEDULER === "on",
     drainMs: Math.round(s.SVC_DRAIN_SECONDS * 1000),
     previewIdleDays: s.SVC_PREVIEW_IDLE_DAYS,
+    analytics: s.SVC_ANALYTICS === "on",
     logLevel: s.SVC_LOG_LEVEL,
   };
 }

@@ -60,6 +60,8 @@ export interface LeaderDeps {
   collectBaseImages?: (signal: AbortSignal) => Promise<unknown>;
   /** Deletes what no tag names any more of the images that accounts pushed. */
   sweepAccountRepositories?: (signal: AbortSignal) => Promise<unknown>;
+  /** Looks after what is counted of visitors; without it nobody does. */
+  keepAnalytics?: () => Promise<void>;
   /** Puts backups into a bucket outside of this site; without it there is none. */
   shipBackups?: (signal: AbortSignal) => Promise<unknown>;
   /** Puts copies of databases there as well. */
@@ -107,6 +109,7 @@ const offsiteCopiesMs = 5_000;
 /** A large one must not keep the others from their turn. */
 const offsiteCopiesAtOnce = 4;
 const linkHistoryMs = 5_000;
+const analyticsMs = 60_000;
 
 /**
  * Stands for leader as long as it lives, and while it leads runs the loops of which the cluster must have
@@ -187,6 +190,9 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         runLoop({ ...loop("runs"), wake: aWake(), periodMs: housekeepingMs }, () => sweepRuns({ clock, db, etcd })),
         runLoop({ ...loop("resources"), wake: aWake(), periodMs: foldMs }, async () => {
           await foldSamples(db);
+        }),
+        runLoop({ ...loop("analytics"), wake: aWake(), periodMs: analyticsMs }, async () => {
+          await deps.keepAnalytics?.();
         }),
         runLoop({ ...loop("quotas"), wake: aWake(), periodMs: quotasMs }, () => enforceQuotas({ db, log })),
         runLoop({ ...loop("databases"), wake: aWake(), periodMs: databasesMs }, async () => {

@@ -36,6 +36,7 @@ import { accountRegistryEndpoints } from "./tenants/account-registry/endpoints.t
 import { mountRegistryEvents } from "./tenants/account-registry/events.ts";
 import { mountRegistryTokens } from "./tenants/account-registry/token.ts";
 import { adminEndpoints } from "./tenants/admin/endpoints.ts";
+import { analyticsEndpoints } from "./tenants/analytics/endpoints.ts";
 import type { TenantContext } from "./tenants/context.ts";
 import { databaseEndpoints } from "./tenants/databases/endpoints.ts";
 import { createPlaces } from "./tenants/databases/tunnel/places.ts";
@@ -70,6 +71,7 @@ export const apiEndpoints: readonly Endpoint<TenantContext>[] = [
   ...accountRegistryEndpoints,
   ...runtimeLogEndpoints,
   ...metricsEndpoints,
+  ...analyticsEndpoints,
   ...nodeEndpoints,
   ...placementEndpoints,
   ...authorityEndpoints,

@@ -4,6 +4,8 @@ import type { Random } from "@svc/runtime/random";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import { createPulse } from "@svc/telemetry";
 import { queryLog } from "./fleet/agents/log-query.ts";
+import { keepAnalytics } from "./fleet/analytics/keep.ts";
+import { loadSalts } from "./fleet/analytics/salts.ts";
 import { type Collector, createCollector } from "./fleet/artifacts/collect.ts";
 import { collectBaseImages } from "./fleet/base-images/collect.ts";
 import { createBaseImages } from "./fleet/base-images/fetch.ts";
@@ -192,6 +194,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       loadPlacement: createPlacementLoader(clock, assignment),
       loadRun: (attemptId) => loadRun(assignment, attemptId),
       loadGates: (projectIds) => loadGates(db, gateSecret, projectIds),
+      loadSalts: config.analytics ? () => loadSalts({ clock, db, secrets }) : null,
       ownsLog: (nodeId, streamId, tx) => ownsLogStream(tx, nodeId, streamId),
       baseImages,
       tunnels,
@@ -244,6 +247,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       ...(offsiteCopies && { offsiteCopies }),
       ...(bucket && { shipBackups: (signal) => offsiteRound({ db, random, registry, secrets, bucket, log }, signal) }),
       collectBaseImages: (signal) => collectBaseImages({ clock, db, registry: janitor, log }, signal),
+      keepAnalytics: () => keepAnalytics({ clock, db, secrets, isWanted: config.analytics, log }),
       previewIdleDays: config.previewIdleDays,
       drainMs: config.drainMs,
       databaseImages: config.databases.images,

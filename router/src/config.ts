@@ -28,6 +28,10 @@ export const settings = z.object({
   SVC_ROUTER_TRAFFIC_DIR: path.optional(),
   /** How often requests are counted and told to control. */
   SVC_TRAFFIC_SECONDS: z.coerce.number().min(0.05).max(300).default(10),
+  /** on: also says what visitors of sites look at, by docs/privacy.md. opt-out: not of those who ask not to be tracked. */
+  SVC_ANALYTICS: z.enum(["on", "opt-out", "off"]).default("on"),
+  /** Which countries addresses are of: a file in MaxMind's format (.mmdb). No countries when absent. */
+  SVC_GEO_DB: path.optional(),
   SVC_ENROLL_URL: endpoints.prefault("https://127.0.0.1:7444"),
   SVC_LINK_URL: endpoints.prefault("https://127.0.0.1:7443"),
   /** Where operators' tools ask for metrics: a private address. Nowhere when absent. */
@@ -66,6 +70,8 @@ export interface Config {
   tableDir: string;
   trafficDir: string;
   trafficEveryMs: number;
+  analytics: "on" | "opt-out" | "off";
+  geoDatabase: string | null;
   enrollUrls: string[];
   linkUrls: string[];
   metricsListen: { host: string; port: number } | null;
@@ -106,6 +112,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       "SVC_ROUTER_TRAFFIC_DIR",
     ),
     trafficEveryMs: Math.round(s.SVC_TRAFFIC_SECONDS * 1000),
+    analytics: s.SVC_ANALYTICS,
+    geoDatabase: s.SVC_GEO_DB ?? null,
     enrollUrls: s.SVC_ENROLL_URL,
     linkUrls: s.SVC_LINK_URL,
     metricsListen: s.SVC_METRICS_LISTEN === undefined ? null : listenAddress(s.SVC_METRICS_LISTEN),

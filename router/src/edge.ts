@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
+import { type Analytics, openAnalytics } from "./analytics/analytics.ts";
 import { type AppliedState, type Applier, startApplier } from "./apply.ts";
 import { createFetcher } from "./bundles/fetcher.ts";
 import type { BundlePull } from "./bundles/pull.ts";
@@ -20,6 +21,7 @@ import { createLogin } from "./password/login.ts";
 import { watchReach } from "./reach/watch.ts";
 import { renderConfig } from "./render/render.ts";
 import { createTableStore } from "./table-store.ts";
+import { openBatchStore } from "./traffic/batch-store.ts";
 import { startTraffic, type Traffic } from "./traffic/traffic.ts";
 import { openTree } from "./tree.ts";
 
@@ -28,12 +30,16 @@ export interface Edge extends AsyncDisposable {
   applier: Applier;
   gates: Gates;
   traffic: Traffic;
+  /** Null: nobody wants any. */
+  analytics: Analytics | null;
   /** Settles when Caddy has its configuration for the first time. */
   ready: Promise<void>;
 }
 
 /** How long an app may take to begin an answer, long polling included. */
 const answerTimeoutMs = 120_000;
+/** A row of analytics is sent whole each time, so not in every round of counting. */
+const roundsPerRow = 6;
 
 /**
  * Serves the last good table, and from then on the tables given to the applier. Caddy may come later, go,
@@ -89,17 +95,31 @@ export async function startEdge(
     watching.abort();
     await reach;
   });
+  const counted = await openBatchStore(random, join(config.dir, "traffic"), log);
+  const analytics =
+    config.analytics === "off"
+      ? null
+      : opened.use(
+          await openAnalytics({
+            dir: join(config.dir, "analytics"),
+            position: counted.position(),
+            everyMs: config.trafficEveryMs * roundsPerRow,
+            optOut: config.analytics === "opt-out",
+            geoDatabase: config.geoDatabase,
+            ...{ clock, random, log },
+          }),
+        );
   // Before Caddy hears where to write, and what of an earlier run it has written is counted.
   const traffic = opened.use(
     await startTraffic({
-      dir: join(config.dir, "traffic"),
+      store: counted,
+      analytics,
       logDir: config.trafficDir,
       everyMs: config.trafficEveryMs,
       metrics,
       onTurn: deps.onTurn,
       routes: () => (applier.state().digest === "" ? null : applier.routes()),
       clock,
-      random,
       log,
     }),
   );
@@ -138,6 +158,7 @@ export async function startEdge(
         pagesListen: pages.address,
         contentDomain: config.contentDomain,
         answerTimeoutMs: deps.answerTimeoutMs ?? answerTimeoutMs,
+        logsVisits: config.analytics !== "off",
       }),
     onConfigured() {
       onConfigured();
@@ -153,5 +174,5 @@ export async function startEdge(
     await configuring;
   });
   const running = opened.move();
-  return { applier, gates, traffic, ready, [Symbol.asyncDispose]: () => running.disposeAsync() };
+  return { applier, gates, traffic, analytics, ready, [Symbol.asyncDispose]: () => running.disposeAsync() };
 }

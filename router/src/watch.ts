@@ -1,12 +1,19 @@
 import { readFile } from "node:fs/promises";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { createClient, type Transport } from "@connectrpc/connect";
-import { EdgeService, type SessionRequest, SessionRequestSchema, type SessionResponse } from "@svc/proto/edge";
+import {
+  EdgeService,
+  type Salts,
+  type SessionRequest,
+  SessionRequestSchema,
+  type SessionResponse,
+} from "@svc/proto/edge";
 import type { RegistryAccess } from "@svc/proto/node";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import type { Wake } from "@svc/runtime/wake";
 import { type Endpoints, runSession, type Send } from "@svc/uplink";
+import type { Analytics } from "./analytics/analytics.ts";
 import type { AppliedState, Applier } from "./apply.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
@@ -33,6 +40,8 @@ export interface WatchDeps {
   applier: Pick<Applier, "state" | "submit">;
   gates: Pick<Gates, "learn">;
   traffic: Pick<Traffic, "open" | "acknowledged" | "closed">;
+  /** Null: nobody wants any. */
+  analytics?: Pick<Analytics, "open" | "learn" | "acknowledged" | "closed"> | null;
   /** Where visitors reach this edge: an address or a host name. */
   address: string;
   version: string;
@@ -47,9 +56,15 @@ export interface WatchDeps {
 
 export function createWatch(deps: WatchDeps): Watch {
   const { transport, applier, gates, traffic, address, version, metrics, clock, random, log } = deps;
+  const analytics = deps.analytics ?? null;
   const instanceId = random.uuid();
   let send: Send<SessionRequest> | null = null;
   let renewedAtMs: number | null = null;
+  const learn = async (salts: Salts): Promise<void> => {
+    await analytics
+      ?.learn(salts)
+      .catch((err: unknown) => log.error({ err }, "the salts of visitors could not be kept"));
+  };
   return {
     report({ generation, digest, error, behindHosts, resync }) {
       send?.(request({ case: "applied", value: { generation, digest, error, behindHosts, resync } }));
@@ -65,7 +80,7 @@ export function createWatch(deps: WatchDeps): Watch {
         onOpen(open) {
           const { clusterEpoch, generation, digest, behindHosts } = applier.state();
           const served = { clusterEpoch, generation, digest, behindHosts };
-          const about = { bootId, instanceId, address, version, knowsGates: true };
+          const about = { bootId, instanceId, address, version, knowsGates: true, knowsAnalytics: analytics !== null };
           open(request({ case: "hello", value: { ...served, ...about } }));
         },
         onMessage({ message }, open) {
@@ -77,6 +92,7 @@ export function createWatch(deps: WatchDeps): Watch {
             log.info({ edgeId: message.value.edgeId }, "session open");
             deps.onRegistry(message.value.registry);
             traffic.open((batch) => open(request({ case: "traffic", value: batch })));
+            analytics?.open((value) => open(request({ case: "analytics", value })));
           }
           if (message.case === "renewAck" && renewedAtMs !== null) {
             metrics?.renewSeconds.observe((clock.steadyMs() - renewedAtMs) / 1000);
@@ -85,6 +101,8 @@ export function createWatch(deps: WatchDeps): Watch {
           if (message.case === "gates") void gates.learn(message.value.gates);
           if (message.case === "renewNow") deps.renewal.signal();
           if (message.case === "trafficAck") traffic.acknowledged(message.value);
+          if (message.case === "salts") void learn(message.value);
+          if (message.case === "analyticsAck") analytics?.acknowledged(message.value);
           if (message.case === "table") applier.submit(message.value);
         },
         onClose() {
@@ -92,6 +110,7 @@ export function createWatch(deps: WatchDeps): Watch {
           renewedAtMs = null;
           metrics?.connected.set(0);
           traffic.closed();
+          analytics?.closed();
         },
         renew(n) {
           renewedAtMs ??= clock.steadyMs();

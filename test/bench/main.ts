@@ -27,9 +27,13 @@ import { readsOfOne } from "./reads.ts";
 import { median, type Row, renderTable } from "./table.ts";
 import { firstDeploysTogether } from "./together.ts";
 
-// The edge has measurements of its own, which need no platform: `npm run bench -- edge`.
-if (process.argv[2] === "edge") {
-  const bench = join(repositoryRoot, "router", "src", "testing", "bench.ts");
+// The edge has measurements of its own, which need no platform: `npm run bench -- edge`, `-- analytics`.
+const ofEdge = new Map([
+  ["edge", "bench.ts"],
+  ["analytics", "bench-analytics.ts"],
+]).get(process.argv[2] ?? "");
+if (ofEdge !== undefined) {
+  const bench = join(repositoryRoot, "router", "src", "testing", ofEdge);
   const measuring = spawnProgram([nodeBinary(), bench, ...process.argv.slice(3)], { stdio: "inherit" });
   const [status] = await once(measuring, "exit");
   process.exit(status ?? 1);

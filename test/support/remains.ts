@@ -33,6 +33,8 @@ const tablesAside = new Set([
   ...["traffic_month", "traffic_batch"],
   // What all projects got together, those that are gone included.
   "traffic_total_hour",
+  // Of days, the same for all projects.
+  "analytics_salt",
 ]);
 const etcdPrefixes = ["/svc/placements/", "/svc/observations/", "/svc/runs/", "/svc/routes/table/"];
 

@@ -24,6 +24,7 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "status", load: async () => (await import("./status.ts")).status },
   { name: "logs", load: async () => (await import("./logs.ts")).logs },
   { name: "metrics", load: async () => (await import("./metrics.ts")).metrics },
+  { name: "analytics", load: async () => (await import("./analytics.ts")).analytics },
   { name: "open", load: async () => (await import("./open.ts")).open },
   { name: "verify", load: async () => (await import("./verify.ts")).verify },
   { name: "stop", load: async () => (await import("./stop.ts")).stop },

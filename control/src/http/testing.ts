@@ -250,6 +250,7 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   schedulerEnabled: true,
   drainMs: 0,
   previewIdleDays: 0,
+  analytics: true,
   logLevel: "silent",
   ...changes,
 });

@@ -115,6 +115,7 @@ export const settings = z.strictObject({
   SVC_MARIADB_PUBLIC_HOST: host.optional(),
   SVC_MARIADB_PUBLIC_PORT: port.default(databasePorts.mariadb),
   SVC_CLUSTER_SCHEDULER: z.enum(["on", "off"]).default("on"),
+  SVC_ANALYTICS: z.enum(["on", "off"]).default("on"),
   SVC_PREVIEW_IDLE_DAYS: z.coerce.number().int().min(0).max(3650).default(0),
   SVC_DRAIN_SECONDS: z.coerce.number().min(0.25).max(600).default(5),
   SVC_LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),

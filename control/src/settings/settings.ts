@@ -81,5 +81,7 @@ export interface Config {
   drainMs: number;
   /** After so many days without a deployment preview and dev channels are given up; 0: never. */
   previewIdleDays: number;
+  /** Whether edges are to count what visitors look at. */
+  analytics: boolean;
   logLevel: string;
 }

@@ -17,6 +17,7 @@ const options: RenderOptions = {
   pagesListen: "127.0.0.1:7480",
   contentDomain: "svc.localhost",
   answerTimeoutMs: 120_000,
+  logsVisits: true,
 };
 const text = (change: Partial<RenderOptions> = {}) => JSON.stringify(renderConfig({ ...options, ...change }));
 

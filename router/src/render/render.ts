@@ -1,4 +1,5 @@
-import { accessLogName, hostPattern, readyName } from "../names.ts";
+import { hostPattern, readyName } from "../names.ts";
+import { accessLogger, accessLogOf, logSaid } from "./access-log.ts";
 import { type CaddyRoute, type JsonObject, lists, matches, not, subroute } from "./json.ts";
 import { errorRoutes, showPage } from "./page-routes.ts";
 import { siteHandler, withoutForwarded } from "./site-routes.ts";
@@ -30,6 +31,8 @@ export interface RenderOptions {
   pagesListen: string;
   contentDomain: string;
   answerTimeoutMs: number;
+  /** Whether the access log says who asked and how, for analytics. */
+  logsVisits: boolean;
 }
 
 /**
@@ -40,8 +43,8 @@ export const renderConfig = (options: RenderOptions): JsonObject => ({
   admin: adminOf(options.adminSocket),
   logging: {
     logs: {
-      default: { level: "WARN", exclude: [requestErrors, accessLog] },
-      access: accessLogOf(options.trafficDir),
+      default: { level: "WARN", exclude: [requestErrors, accessLogger] },
+      access: accessLogOf(options.trafficDir, options.logsVisits),
       // A site that is down fails at every request; some are told about, not each of them.
       requests: {
         level: "ERROR",
@@ -68,43 +71,12 @@ export const bootConfig = (adminSocket: string): JsonObject => ({ admin: adminOf
 
 const requestErrors = "http.log.error";
 
-const accessLog = "http.log.access";
-const megabytesPerFile = 8;
-const filesKept = 8;
-
-/**
- * A short line per request in files that the router reads and removes. While it is away the newest stay, within a
- * bound; a socket would lose them, fill Caddy's error output, and keep a Caddy that is started without the router from
- * starting.
- */
-const accessLogOf = (trafficDir: string): JsonObject => ({
-  include: [accessLog],
-  writer: {
-    output: "file",
-    filename: `${trafficDir}/${accessLogName}`,
-    roll_size_mb: megabytesPerFile,
-    roll_keep: filesKept,
-    roll_gzip: false,
-  },
-  encoder: {
-    format: "filter",
-    wrap: { format: "json", level_key: "", message_key: "", name_key: "" },
-    // Who visits, and what, is nobody's business here.
-    fields: Object.fromEntries(
-      [...["remote_ip", "remote_port", "client_ip", "proto", "method", "uri", "headers", "tls"], "transfer_encoding"]
-        .map((name) => `request>${name}`)
-        .concat("resp_headers")
-        .map((name) => [name, { filter: "delete" }]),
-    ),
-  },
-});
-
 const adminOf = (socket: string): JsonObject => ({ listen: `unix/${socket}` });
 
 function httpApp(options: RenderOptions): JsonObject {
   const { httpListen, httpsListen, tls } = options;
-  const site = { ...options, logsBytesRead: isSince(options.caddyVersion, 7) };
-  const httpRoutes = tls === "acme" ? redirectHandler(portOf(httpsListen)) : siteHandler({ ...site, scheme: "http" });
+  const httpRoutes =
+    tls === "acme" ? redirectHandler(portOf(httpsListen)) : siteHandler({ ...options, scheme: "http" });
   return {
     http_port: portOf(httpListen),
     ...(tls !== "off" && { https_port: portOf(httpsListen) }),
@@ -115,7 +87,7 @@ function httpApp(options: RenderOptions): JsonObject {
       ...(tls !== "off" && {
         https: {
           listen: [httpsListen],
-          ...serverOf(options, siteHandler({ ...site, scheme: "https" })),
+          ...serverOf(options, siteHandler({ ...options, scheme: "https" })),
           tls_connection_policies: [{}],
           // A certificate is for one host, and so is the connection that it opened.
           strict_sni_host: true,
@@ -139,8 +111,12 @@ const serverOf = (options: RenderOptions, found: JsonObject): JsonObject => ({
 });
 
 /** `found` handles a request whose host has an entry. */
-function serverRoutes({ tableDir, pagesListen }: RenderOptions, found: JsonObject): CaddyRoute[] {
+function serverRoutes(options: RenderOptions, found: JsonObject): CaddyRoute[] {
+  const { tableDir, pagesListen, caddyVersion, logsVisits } = options;
+  // A newer Caddy counts what it read.
+  const logs = logsVisits || !isSince(caddyVersion, 7);
   return [
+    ...(logs ? [{ handle: [logSaid(logsVisits)] }] : []),
     { match: [{ method: ["CONNECT", "TRACE"] }], handle: showPage("method"), terminal: true },
     {
       match: [not(matches("{http.request.host}", hostPattern))],

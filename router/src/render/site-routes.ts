@@ -14,8 +14,6 @@ export interface SiteOptions extends GateOptions {
   contentDomain: string;
   /** How long an app may take to begin its answer. */
   answerTimeoutMs: number;
-  /** Whether Caddy's access log says how much of a request's body was read. */
-  logsBytesRead: boolean;
 }
 
 /** Serves what the entry found in the table of names says. */
@@ -83,17 +81,8 @@ const proxyRoute = (upstreams: number, options: SiteOptions): CaddyRoute => ({
       ...(upstreams > 1 && matches(argument, upstreamsPattern(upstreams), "upstream")),
     },
   ],
-  handle: [...(options.logsBytesRead ? [] : [logAnnouncedLength]), withoutForwarded, proxyHandler(upstreams, options)],
+  handle: [withoutForwarded, proxyHandler(upstreams, options)],
 });
-
-/** Puts the length that a request's body is said to have into the access log, in the place of a user, of which there are none. */
-const logAnnouncedLength: JsonObject = {
-  handler: "map",
-  source: "{http.request.header.Content-Length}",
-  destinations: ["{http.auth.user.id}"],
-  mappings: [{ input_regexp: "^([0-9]{1,13})$", outputs: ["$1"] }],
-  defaults: [""],
-};
 
 /**
  * What only a proxy may say, in any spelling: many frameworks read "_" as "-". Removed here, before Caddy

@@ -26,7 +26,7 @@ const keyOf = ({ projectId, channel, hour, unmetered }: Site & Pick<Count, "hour
   `${hour} ${channel} ${projectId} ${unmetered}`;
 
 /** Adds a request for the site to `counts`. */
-export function addVisit(counts: Counts, site: Site, visit: Omit<Visit, "host" | "seconds">): void {
+export function addVisit(counts: Counts, site: Site, visit: Omit<Visit, "method" | "said" | "seconds">): void {
   const { projectId, channel, unmetered } = site;
   const { hour, status, bytesIn, bytesOut } = visit;
   addCount(counts, {

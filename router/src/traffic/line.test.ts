@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { addCount, addVisit, type Counts } from "./counts.ts";
 import { hostOf, parseLine } from "./line.ts";
 
@@ -27,7 +27,41 @@ test.each([
   { when: "it has no host", line: '{"ts":0,"request":{}}', visit: null },
   { when: "it is something else", line: "[]", visit: null },
 ])("a line when $when", ({ line, visit }) => {
-  expect(parseLine(line)).toEqual(visit);
+  if (visit === null) expect(parseLine(line)).toBeNull();
+  else expect(parseLine(line)).toMatchObject(visit);
+});
+
+describe("who asked and how", () => {
+  const nothing = { address: "", userAgent: "", path: "", referrer: "", destination: "", optsOut: false };
+  const parts = ["12", "document", "", "1", "/a%20b", "Agent/1 (x; y)", "https://ref.test"];
+  const line = (request: object, said?: string) =>
+    JSON.stringify({ ts: 0, request: { host: "a.test", ...request }, user_id: said, status: 200 });
+
+  test.each([
+    {
+      when: "a browser asked",
+      line: line({ remote_ip: "192.0.2.7", method: "GET" }, parts.join("\x7f")),
+      said: {
+        ...{ address: "192.0.2.7", userAgent: "Agent/1 (x; y)", path: "/a%20b", referrer: "https://ref.test" },
+        ...{ destination: "document", optsOut: true },
+      },
+    },
+    {
+      when: "something stands before the edge",
+      line: line({ remote_ip: "192.0.2.7", client_ip: "198.51.100.9" }, ""),
+      said: { ...nothing, address: "198.51.100.9" },
+    },
+    { when: "the log does not say", line: line({}, "12"), said: nothing },
+    {
+      when: "the line has other things there",
+      line: '{"ts":0,"request":{"host":"a","method":7},"user_id":{}}',
+      said: nothing,
+    },
+  ])("is known when $when", ({ line, said }) => expect(parseLine(line)?.said).toEqual(said));
+
+  test("what was announced is read beside it", () => {
+    expect(parseLine(line({}, parts.join("\x7f")))?.bytesIn).toBe(12);
+  });
 });
 
 test.each([0, 499, 502, 503, 504])(

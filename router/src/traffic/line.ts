@@ -1,3 +1,4 @@
+// @pure
 /** One answered request, as far as it is counted. */
 export interface Visit {
   /** As the visitor spelled it: perhaps with a port, capitals, or a final dot. */
@@ -11,7 +12,30 @@ export interface Visit {
   bytesOut: number;
   /** From the request's head to the answer's end; of a stream until it was closed. */
   seconds: number;
+  /** Empty where the log does not say. */
+  method: string;
+  said: Said;
 }
+
+/** Who asked and how, for analytics: never on a disk, and never sent anywhere. Empty where the log does not say. */
+export interface Said {
+  address: string;
+  userAgent: string;
+  /** Of the request, without query: as it was sent, so perhaps with escapes. Cut off where it was long. */
+  path: string;
+  /** Scheme and host of the page that led here. */
+  referrer: string;
+  /** What the browser wants it for: `Sec-Fetch-Dest`. */
+  destination: string;
+  /** Asks not to be tracked, by `Sec-GPC` or `DNT`. */
+  optsOut: boolean;
+}
+
+/**
+ * Between the parts of what a request says of itself, in the order of `parseLine`. No header and no address has it: HTTP
+ * forbids control characters there.
+ */
+export const saidSeparator = "\x7f";
 
 const secondsPerHour = 3600;
 /** So much of an announced body is believed: what a page weighs, which whoever wants to use up a quota can ask for as well. */
@@ -27,7 +51,10 @@ export function parseLine(line: string): Visit | null {
   } catch {
     return null;
   }
-  const host = field(field(entry, "request"), "host");
+  const request = field(entry, "request");
+  const host = field(request, "host");
+  const said = text(field(entry, "user_id")).split(saidSeparator);
+  const [announced = "", destination = "", gpc, dnt, path = "", userAgent = "", referrer = ""] = said;
   const seconds = field(entry, "ts");
   if (typeof host !== "string" || typeof seconds !== "number" || !Number.isFinite(seconds)) return null;
   const duration = field(entry, "duration");
@@ -35,9 +62,16 @@ export function parseLine(line: string): Visit | null {
     host,
     hour: Math.floor(seconds / secondsPerHour),
     status: count(field(entry, "status")),
-    bytesIn: count(field(entry, "bytes_read") ?? credible(entry)),
+    bytesIn: count(field(entry, "bytes_read") ?? credible(entry, announced)),
     bytesOut: count(field(entry, "size")),
     seconds: typeof duration === "number" && duration >= 0 ? duration : 0,
+    method: text(field(request, "method")),
+    said: {
+      // Behind something that is trusted to tell it, only `client_ip` is the visitor's.
+      address: text(field(request, "client_ip")) || text(field(request, "remote_ip")),
+      optsOut: gpc === "1" || dnt === "1",
+      ...{ destination, path, userAgent, referrer },
+    },
   };
 }
 
@@ -48,12 +82,14 @@ export const hostOf = (said: string): string => said.toLowerCase().replace(/:\d*
  * Caddy before 2.7 does not say what it read; what was announced is then where a user would be. Anybody can announce
  * anything, and must not be able to use up a stranger's bandwidth that way.
  */
-function credible(entry: unknown): number {
+function credible(entry: unknown, announced: string): number {
   if (unanswered.has(field(entry, "status"))) return 0;
-  return Math.min(Number(field(entry, "user_id")), announcedBytesMax);
+  return Math.min(Number(announced), announcedBytesMax);
 }
 
 const field = (value: unknown, key: string): unknown =>
   typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
+
+const text = (value: unknown): string => (typeof value === "string" ? value : "");
 
 const count = (value: unknown): number => (Number.isSafeInteger(value) && Number(value) > 0 ? Number(value) : 0);

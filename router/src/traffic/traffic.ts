@@ -1,12 +1,13 @@
 import { create } from "@bufbuild/protobuf";
 import { PageTarget_Page, type Route, type TrafficAck, type TrafficBatch, TrafficBatchSchema } from "@svc/proto/edge";
 import type { Clock } from "@svc/runtime/clock";
-import type { Random } from "@svc/runtime/random";
 import { pause } from "@svc/runtime/sleep";
+import type { Analytics } from "../analytics/analytics.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import { accessLogBytesMax } from "../render/access-log.ts";
 import { prepareAccessLog, readAccessLog, removeFinished, unreadBytes } from "./access-log.ts";
-import { type Batch, countsPerBatch, openBatchStore } from "./batch-store.ts";
+import { type Batch, type BatchStore, countsPerBatch } from "./batch-store.ts";
 import { addVisit, type Counts } from "./counts.ts";
 import { hostOf, parseLine } from "./line.ts";
 
@@ -21,6 +22,9 @@ export interface Traffic extends AsyncDisposable {
 }
 
 type TrafficMetrics = Pick<Metrics, "requests" | "requestsUnknown" | "requestSeconds">;
+/** With more of the log unread than this, analytics look at every so many page views only. */
+const behindBytes = accessLogBytesMax / 2;
+const everyNthBehind = 10;
 
 /** A batch that was not acknowledged is sent again on the same session after so long. */
 const sendAgainMs = 60_000;
@@ -29,12 +33,14 @@ const sendAgainMs = 60_000;
  * Every so often: reads what Caddy logged, puts the counts on disk together with how far it read, and sends them. A
  * router that is killed anywhere goes on where it was; what Caddy has logged meanwhile waits in its files.
  *
- * @param options.dir for the batches; on disk
+ * @param options.store for the batches; on disk
  * @param options.logDir where Caddy writes its access log
  * @param options.routes the table in force; null while there is none, and nobody knows whose the hosts are
  */
 export async function startTraffic(options: {
-  dir: string;
+  store: BatchStore;
+  /** Counts the same requests in another way, and is told of each round; null: nobody wants that. */
+  analytics?: Analytics | null;
   logDir: string;
   everyMs: number;
   routes(): ReadonlyMap<string, Route> | null;
@@ -42,12 +48,10 @@ export async function startTraffic(options: {
   /** Called after every round of counting, whatever came of it. */
   onTurn?: (() => void) | undefined;
   clock: Clock;
-  random: Random;
   log: Log;
 }): Promise<Traffic> {
-  const { logDir, everyMs, routes, metrics, clock, random, log } = options;
+  const { store, analytics = null, logDir, everyMs, routes, metrics, clock, log } = options;
   await prepareAccessLog(logDir);
-  const store = await openBatchStore(random, options.dir, log);
   const stop = new AbortController();
   let send: ((batch: TrafficBatch) => void) | null = null;
   let awaited: { series: string; number: number; sentAtMs: number } | null = null;
@@ -65,12 +69,26 @@ export async function startTraffic(options: {
   async function collect(): Promise<void> {
     const table = routes();
     if (table === null) return;
+    try {
+      await count(table);
+    } catch (cause) {
+      // What was read of it is read again.
+      await analytics?.rollBack(store.position());
+      throw cause;
+    }
+  }
+
+  async function count(table: ReadonlyMap<string, Route>): Promise<void> {
     const enough = () => stop.signal.aborted || counts.size >= countsPerBatch;
     const known = store.position();
     const counts: Counts = new Map();
     let lines = 0;
     let unknown = 0;
     const seconds: number[] = [];
+    if (analytics !== null) {
+      const isBehind = (await unreadBytes(logDir, known ?? [])) > behindBytes;
+      analytics.begin(isBehind ? everyNthBehind : 1);
+    }
     const { position, finished } = await readAccessLog(
       logDir,
       known ?? [],
@@ -82,13 +100,20 @@ export async function startTraffic(options: {
         if (visit && site && known !== null) {
           addVisit(counts, siteOf(site), visit);
           seconds.push(visit.seconds);
+          const { projectId, channel } = site;
+          const isOwnHost = (host: string) => table.get(host)?.projectId === projectId;
+          analytics?.add({ projectId, channel, isOwnHost }, visit);
         } else if (known !== null) unknown += 1;
       },
       enough,
     );
     behind = enough();
     // Nothing of it is kept when this fails, and it is read again.
-    if (lines > 0 || known === null) await store.keep(counts, position);
+    if (lines > 0 || known === null) {
+      await analytics?.keep(position);
+      await store.keep(counts, position);
+      await analytics?.commit(position);
+    }
     if (metrics !== undefined) addCounts(metrics, counts, seconds, unknown);
     await removeFinished(finished);
   }
@@ -106,6 +131,7 @@ export async function startTraffic(options: {
       await inTurn("collect", collect);
       if (awaited !== null && clock.steadyMs() - awaited.sentAtMs > sendAgainMs) awaited = null;
       await inTurn("ship", ship);
+      await inTurn("ship analytics", async () => analytics?.ship());
       options.onTurn?.();
       if (!behind) await pause(clock, everyMs, stop.signal);
       behind = false;

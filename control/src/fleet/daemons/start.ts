@@ -20,6 +20,7 @@ import { serve } from "../../stores/grpc/adapter.ts";
 import { forwardGoneProjects } from "../agents/gone-projects.ts";
 import { forwardLogQueries } from "../agents/log-query.ts";
 import { serveNode } from "../agents/node-session.ts";
+import type { DaySalt } from "../analytics/salts.ts";
 import type { Authority } from "../ca/authority.ts";
 import { prefix } from "../cluster/keys.ts";
 import { nodeTopic } from "../cluster/topics.ts";
@@ -75,6 +76,8 @@ export interface LinkDeps {
   loadPlacement: (placementId: string) => Promise<Placement | null>;
   /** What guards these projects now; those that are open are left out. */
   loadGates: (projectIds: readonly string[]) => Promise<Gate[]>;
+  /** What visitors are told apart with; null: nobody is. */
+  loadSalts: (() => Promise<DaySalt[]>) | null;
   /** What an attempt runs; null when there is nothing to run. */
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
   /** Whether an agent's stream (a placement's or an attempt's id) is a log on that node. */
@@ -165,7 +168,8 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   serve(link, EdgeService, {
     renewCertificate: renewCertificate("edge", calls),
     issueRegistryToken: issueEdgeToken(calls, tables),
-    session: (call) => track(serveEdge(call, { ...sessionDeps, tables, loadGates: deps.loadGates })),
+    session: (call) =>
+      track(serveEdge(call, { ...sessionDeps, tables, loadGates: deps.loadGates, loadSalts: deps.loadSalts })),
   });
   const enrollment = createServer(timings);
   const joins = createTokenBucket(joinRate);

@@ -4,6 +4,9 @@ import { clip, limits, stripControl } from "@svc/proto";
 import type { Applied, Gate, Hello, SessionRequest, SessionResponseSchema } from "@svc/proto/edge";
 import type { Clock } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
+import { createAnalyticsReceiver } from "../analytics/receiver.ts";
+import { sendSalts } from "../analytics/salt-sender.ts";
+import type { DaySalt } from "../analytics/salts.ts";
 import { behindHostsMax, type EdgeAppliedValue, type EdgeSessionValue, keys } from "../cluster/keys.ts";
 import { saveFacts } from "../nodes/store.ts";
 import { createClockSkewWriter } from "../sessions/clock-skew.ts";
@@ -31,6 +34,8 @@ export interface EdgeSessionDeps extends SessionDeps {
   tables: TableFeed;
   /** What guards these projects now. */
   loadGates: (projectIds: readonly string[]) => Promise<Gate[]>;
+  /** What visitors are told apart with; null: nobody is. */
+  loadSalts: (() => Promise<DaySalt[]>) | null;
 }
 
 const farewells: Farewells<Response> = {
@@ -93,7 +98,7 @@ function appliedValue(
 
 async function converse(
   { stream, identity: { id: edgeId } }: EdgeVisitor,
-  { version, address, knowsGates }: Hello,
+  { version, address, knowsGates, knowsAnalytics }: Hello,
   key: SessionKey,
   deps: EdgeSessionDeps,
 ): Promise<void> {
@@ -114,6 +119,10 @@ async function converse(
   const traffic = createTrafficReceiver({
     ...{ clock, random, db: deps.db, edgeId, log, signal },
     acknowledge: (value) => stream.send({ message: { case: "trafficAck", value } }),
+  });
+  const analytics = createAnalyticsReceiver({
+    ...{ clock, random, db: deps.db, edgeId, log, signal },
+    acknowledge: (value) => stream.send({ message: { case: "analyticsAck", value } }),
   });
   const writer = createAppliedWriter(
     clock,
@@ -143,6 +152,8 @@ async function converse(
         return sender.answered(message.value);
       case "traffic":
         return traffic.receive(message.value);
+      case "analytics":
+        return analytics.receive(message.value);
       default:
         // A second Hello, or something of a later version: nothing depends on it.
         return;
@@ -167,7 +178,11 @@ async function converse(
   });
   // A router that has no use for secrets is told none.
   const telling = knowsGates ? gates.run() : Promise.resolve();
-  await Promise.all([telling, sender.run(), writer.run(), traffic.run(), untilAborted(signal)]);
+  const salting = knowsAnalytics
+    ? sendSalts({ clock, random, load: deps.loadSalts, send: stream.send, log, signal })
+    : Promise.resolve();
+  const working = [sender.run(), writer.run(), traffic.run(), analytics.run()];
+  await Promise.all([telling, salting, ...working, untilAborted(signal)]);
 }
 
 const idleMs = 60_000;

@@ -48,6 +48,9 @@ export interface CopyBase {
 export interface ColumnValues {
   /** Digests that it names; null: no blob there. */
   "account_manifest.parts": Record<string, number | null>;
+  /** See `fleet/analytics/data.ts`. */
+  "analytics_day.data": unknown;
+  "analytics_hour.data": unknown;
   "api_token.scopes": unknown;
   "audit.detail": unknown;
   "bootstrap_token.addresses": string[];

@@ -37,6 +37,37 @@ export interface AccountRepositoryTable {
   looked_at: Nullable<Date>;
 }
 
+export interface AnalyticsDayTable {
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  day: string;
+  data: Json<ColumnValues["analytics_day.data"]>;
+  visitors: number;
+}
+
+export interface AnalyticsHourTable {
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  hour: Date;
+  edge_id: string;
+  series: string;
+  seq: number;
+  data: Json<ColumnValues["analytics_hour.data"]>;
+  visitors: Buffer;
+}
+
+export interface AnalyticsSaltTable {
+  day: string;
+  salt: Buffer;
+}
+
+export interface AnalyticsUnfoldedTable {
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  day: string;
+  touched_at: Generated<Date>;
+}
+
 export interface ApiTokenTable {
   id: Generated<string>;
   user_id: string;
@@ -851,6 +882,10 @@ export interface Database {
   account_manifest: AccountManifestTable;
   account_push: AccountPushTable;
   account_repository: AccountRepositoryTable;
+  analytics_day: AnalyticsDayTable;
+  analytics_hour: AnalyticsHourTable;
+  analytics_salt: AnalyticsSaltTable;
+  analytics_unfolded: AnalyticsUnfoldedTable;
   api_token: ApiTokenTable;
   artifact: ArtifactTable;
   attempt_bucket: AttemptBucketTable;

@@ -1,3 +1,4 @@
+import { saltAad } from "../../../fleet/analytics/salts.ts";
 import { caKeyAad } from "../../../fleet/ca/authority.ts";
 import {
   adminSecretAad,
@@ -44,6 +45,7 @@ export const sealedPlaces: readonly SealedPlace[] = [
   { table: "dropped_database", column: "keeper_secret", key: ["id"], aad: keeperSecretAad },
   { table: "database_backup", column: "offsite_secret", key: ["id"], aad: offsiteSecretAad },
   { table: "offsite_key", column: "secret", key: ["database_id"], aad: offsiteKeyAad },
+  { table: "analytics_salt", column: "salt", key: ["day"], aad: saltAad },
   { table: "deployment", column: "env", key: ["id"], aad: envAad },
   { table: "deployment", column: "file_env", key: ["id"], aad: fileEnvAad },
 ];

@@ -2,6 +2,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { keepSalts, loadSalts } from "../../../fleet/analytics/salts.ts";
 import { openAuthority } from "../../../fleet/ca/authority.ts";
 import {
   adminSecretAad,
@@ -39,14 +40,18 @@ afterAll(async () => {
 const newKey = () => randomBytes(32);
 const bytes = (value: unknown) => Buffer.from(JSON.stringify(value));
 
+/** Eight days have a salt. */
+const clock = { ...systemClock, now: () => new Date("2026-03-01T12:00:00Z") };
+
 /** One value in every place, through whoever keeps it; the result reads all of them back. */
 async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => Promise<unknown>> {
   const { db } = api;
-  await sql`truncate env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
     db,
   );
   const { id } = await api.newProject(user);
   await openAuthority(db, secrets, { clock: systemClock, random: systemRandom });
+  await keepSalts({ clock, db, secrets });
   await replaceEnv(db, secrets, id, null, { A: "base" });
   await replaceEnv(db, secrets, id, "dev", { A: "over", B: "" });
   const at = { projectId: id, host: "registry.test", now: new Date() };
@@ -116,6 +121,7 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
         with_.open(gone.pending_secret ?? Buffer.alloc(0), pendingSecretAad(dropped.id)).toString(),
       ],
       authority: (await openAuthority(db, with_, { clock: systemClock, random: systemRandom })).caSha256,
+      salts: await loadSalts({ clock, db, secrets: with_ }),
       base: await readEnv(db, with_, id, null),
       over: await readEnv(db, with_, id, "dev"),
       credential: await findCredential(db, with_, id, "registry.test"),
@@ -147,7 +153,7 @@ test("every value is sealed with the new key, and opens without the old one", as
   const values = await readAll(before);
   const both = createSecrets([fresh, old]);
 
-  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 17, overtaken: 0, unreadable: [] });
+  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 25, overtaken: 0, unreadable: [] });
 
   expect(await readAll(createSecrets([fresh]))).toEqual(values);
   await expect(readAll(before)).rejects.toThrow(CannotOpen);
@@ -163,7 +169,7 @@ test("no column that could hold a sealed value is forgotten", async () => {
     select table_name || '.' || column_name as name from information_schema.columns
     where table_schema in ('public', 'auth') and data_type = 'bytea' order by 1`.execute(api.db);
   // Hashes, and what is no secret.
-  const open = /(?:^|[._])hash$|^log_chunk\.data$/;
+  const open = /(?:^|[._])hash$|^log_chunk\.data$|^analytics_hour\.visitors$/;
   const unknown = rows.map(({ name }) => name).filter((name) => !open.test(name));
   expect(unknown).toEqual(sealedPlaces.map(placeName).sort());
 });
@@ -172,7 +178,7 @@ test("a write that comes between reading and exchanging a value is kept", async 
   const [old, fresh] = [newKey(), newKey()];
   const before = createSecrets([old]);
   const after = createSecrets([fresh, old]);
-  await sql`truncate env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
     api.db,
   );
   const { id } = await api.newProject(user);
@@ -205,7 +211,7 @@ test("a write that comes between reading and exchanging a value is kept", async 
 
 test("rotation while users write loses nothing that was acknowledged", async () => {
   const { db, context } = api;
-  await sql`truncate env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
     db,
   );
   const [old, fresh] = [newKey(), newKey()];
@@ -258,7 +264,7 @@ test("rotation while users write loses nothing that was acknowledged", async () 
 test("values that were exchanged for one another open nowhere, and rotation leaves them as they are", async () => {
   const [old, fresh] = [newKey(), newKey()];
   const before = createSecrets([old]);
-  await sql`truncate env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
     api.db,
   );
   const mine = await api.newProject(user);

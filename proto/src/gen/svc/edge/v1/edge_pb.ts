@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file svc/edge/v1/edge.proto.
  */
 export const file_svc_edge_v1_edge: GenFile = /*@__PURE__*/
-  fileDesc("ChZzdmMvZWRnZS92MS9lZGdlLnByb3RvEgtzdmMuZWRnZS52MSK8AQoOU2Vzc2lvblJlcXVlc3QSIwoFaGVsbG8YASABKAsyEi5zdmMuZWRnZS52MS5IZWxsb0gAEiMKBXJlbmV3GAIgASgLMhIuc3ZjLmVkZ2UudjEuUmVuZXdIABInCgdhcHBsaWVkGAMgASgLMhQuc3ZjLmVkZ2UudjEuQXBwbGllZEgAEiwKB3RyYWZmaWMYBCABKAsyGS5zdmMuZWRnZS52MS5UcmFmZmljQmF0Y2hIAEIJCgdtZXNzYWdlIpoDCg9TZXNzaW9uUmVzcG9uc2USJwoHd2VsY29tZRgBIAEoCzIULnN2Yy5lZGdlLnYxLldlbGNvbWVIABIqCglyZW5ld19hY2sYAiABKAsyFS5zdmMuZWRnZS52MS5SZW5ld0Fja0gAEigKBXRhYmxlGAMgASgLMhcuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZUgAEi0KCnN1cGVyc2VkZWQYBCABKAsyFy5zdmMuZWRnZS52MS5TdXBlcnNlZGVkSAASJQoGZmVuY2VkGAUgASgLMhMuc3ZjLmVkZ2UudjEuRmVuY2VkSAASJgoHZ29fYXdheRgGIAEoCzITLnN2Yy5lZGdlLnYxLkdvQXdheUgAEi4KC3RyYWZmaWNfYWNrGAcgASgLMhcuc3ZjLmVkZ2UudjEuVHJhZmZpY0Fja0gAEiMKBWdhdGVzGAggASgLMhIuc3ZjLmVkZ2UudjEuR2F0ZXNIABIqCglyZW5ld19ub3cYCSABKAsyFS5zdmMuZWRnZS52MS5SZW5ld05vd0gAQgkKB21lc3NhZ2UitQEKBUhlbGxvEhUKDWNsdXN0ZXJfZXBvY2gYASABKAQSDwoHYm9vdF9pZBgCIAEoCRITCgtpbnN0YW5jZV9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgJEhIKCmdlbmVyYXRpb24YBSABKAQSDgoGZGlnZXN0GAYgASgJEg8KB2FkZHJlc3MYByABKAkSFAoMYmVoaW5kX2hvc3RzGAggAygJEhMKC2tub3dzX2dhdGVzGAkgASgIIqUBCgdXZWxjb21lEg8KB2VkZ2VfaWQYASABKAkSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIVCg1zZXNzaW9uX2Vwb2NoGAMgASgEEhYKDnJlbmV3X2V2ZXJ5X21zGAQgASgNEhQKDGxlYXNlX3R0bF9tcxgFIAEoDRItCghyZWdpc3RyeRgGIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzIiMKBVJlbmV3EgkKAW4YASABKAQSDwoHd2FsbF9tcxgCIAEoBCIVCghSZW5ld0FjaxIJCgFuGAEgASgEIgwKClN1cGVyc2VkZWQiGAoGRmVuY2VkEg4KBnJlYXNvbhgBIAEoCSIkCgZHb0F3YXkSGgoScmVjb25uZWN0X2FmdGVyX21zGAEgASgNIgoKCFJlbmV3Tm93IiYKF1JlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0EgsKA2NzchgBIAEoDCJBChhSZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USGQoRY2VydGlmaWNhdGVfY2hhaW4YASABKAkSCgoCY2EYAiABKAkiLwoZSXNzdWVSZWdpc3RyeVRva2VuUmVxdWVzdBISCgpyZXBvc2l0b3J5GAEgASgJIkcKGklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlEg0KBXRva2VuGAEgASgJEhoKEmV4cGlyZXNfaW5fc2Vjb25kcxgCIAEoDSKIAgoKUm91dGVUYWJsZRIqCgRraW5kGAEgASgOMhwuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZS5LaW5kEhUKDWNsdXN0ZXJfZXBvY2gYAiABKAQSEgoKYXBwbGllc190bxgDIAEoBBISCgpnZW5lcmF0aW9uGAQgASgEEiMKB3Vwc2VydHMYBSADKAsyEi5zdmMuZWRnZS52MS5Sb3V0ZRIVCg1yZW1vdmVkX2hvc3RzGAYgAygJEhIKCmJ1bGtfdG9rZW4YByABKAkiPwoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASEQoNS0lORF9DT01QTEVURRABEg4KCktJTkRfREVMVEEQAiKbAgoFUm91dGUSDAoEaG9zdBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEg8KB2NoYW5uZWwYAyABKAkSFQoNZGVwbG95bWVudF9pZBgEIAEoCRIpCgVwcm94eRgFIAEoCzIYLnN2Yy5lZGdlLnYxLlByb3h5VGFyZ2V0SAASKwoGc3RhdGljGAYgASgLMhkuc3ZjLmVkZ2UudjEuU3RhdGljVGFyZ2V0SAASJwoEcGFnZRgHIAEoCzIXLnN2Yy5lZGdlLnYxLlBhZ2VUYXJnZXRIABIvCghyZWRpcmVjdBgIIAEoCzIbLnN2Yy5lZGdlLnYxLlJlZGlyZWN0VGFyZ2V0SAASDAoEZ2F0ZRgJIAEoCUIICgZ0YXJnZXQiIAoLUHJveHlUYXJnZXQSEQoJdXBzdHJlYW1zGAEgAygJIlMKDFN0YXRpY1RhcmdldBISCgpyZXBvc2l0b3J5GAEgASgJEg4KBmRpZ2VzdBgCIAEoCRISCgpzaXplX2J5dGVzGAMgASgEEgsKA3NwYRgEIAEoCCKbAQoKUGFnZVRhcmdldBIqCgRwYWdlGAEgASgOMhwuc3ZjLmVkZ2UudjEuUGFnZVRhcmdldC5QYWdlImEKBFBhZ2USFAoQUEFHRV9VTlNQRUNJRklFRBAAEhAKDFBBR0VfU1RPUFBFRBABEhIKDlBBR0VfU1VTUEVOREVEEAISDgoKUEFHRV9FTVBUWRADEg0KCVBBR0VfRE9XThAEIh4KDlJlZGlyZWN0VGFyZ2V0EgwKBGhvc3QYASABKAkiYgoHQXBwbGllZBISCgpnZW5lcmF0aW9uGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRINCgVlcnJvchgDIAEoCRIOCgZyZXN5bmMYBCABKAgSFAoMYmVoaW5kX2hvc3RzGAUgAygJIlkKDFRyYWZmaWNCYXRjaBIOCgZzZXJpZXMYASABKAkSDgoGbnVtYmVyGAIgASgEEikKBmNvdW50cxgDIAMoCzIZLnN2Yy5lZGdlLnYxLlRyYWZmaWNDb3VudCLbAQoMVHJhZmZpY0NvdW50EhIKCnByb2plY3RfaWQYASABKAkSDwoHY2hhbm5lbBgCIAEoCRIMCgRob3VyGAMgASgEEhAKCHJlcXVlc3RzGAQgASgEEhAKCGJ5dGVzX2luGAUgASgEEhEKCWJ5dGVzX291dBgGIAEoBBISCgpzdGF0dXNfMnh4GAcgASgEEhIKCnN0YXR1c18zeHgYCCABKAQSEgoKc3RhdHVzXzR4eBgJIAEoBBISCgpzdGF0dXNfNXh4GAogASgEEhEKCXVubWV0ZXJlZBgLIAEoCCIsCgpUcmFmZmljQWNrEg4KBnNlcmllcxgBIAEoCRIOCgZudW1iZXIYAiABKAQiKQoFR2F0ZXMSIAoFZ2F0ZXMYASADKAsyES5zdmMuZWRnZS52MS5HYXRlIlAKBEdhdGUSEgoKcHJvamVjdF9pZBgBIAEoCRIQCghyZXZpc2lvbhgCIAEoCRILCgNrZXkYAyABKAwSFQoNcGFzc3dvcmRfaGFzaBgEIAEoCTKfAgoLRWRnZVNlcnZpY2USSAoHU2Vzc2lvbhIbLnN2Yy5lZGdlLnYxLlNlc3Npb25SZXF1ZXN0Ghwuc3ZjLmVkZ2UudjEuU2Vzc2lvblJlc3BvbnNlKAEwARJfChBSZW5ld0NlcnRpZmljYXRlEiQuc3ZjLmVkZ2UudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlcXVlc3QaJS5zdmMuZWRnZS52MS5SZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USZQoSSXNzdWVSZWdpc3RyeVRva2VuEiYuc3ZjLmVkZ2UudjEuSXNzdWVSZWdpc3RyeVRva2VuUmVxdWVzdBonLnN2Yy5lZGdlLnYxLklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlYgZwcm90bzM", [file_svc_node_v1_node]);
+  fileDesc("ChZzdmMvZWRnZS92MS9lZGdlLnByb3RvEgtzdmMuZWRnZS52MSLpAQoOU2Vzc2lvblJlcXVlc3QSIwoFaGVsbG8YASABKAsyEi5zdmMuZWRnZS52MS5IZWxsb0gAEiMKBXJlbmV3GAIgASgLMhIuc3ZjLmVkZ2UudjEuUmVuZXdIABInCgdhcHBsaWVkGAMgASgLMhQuc3ZjLmVkZ2UudjEuQXBwbGllZEgAEiwKB3RyYWZmaWMYBCABKAsyGS5zdmMuZWRnZS52MS5UcmFmZmljQmF0Y2hIABIrCglhbmFseXRpY3MYBSABKAsyFi5zdmMuZWRnZS52MS5BbmFseXRpY3NIAEIJCgdtZXNzYWdlIvMDCg9TZXNzaW9uUmVzcG9uc2USJwoHd2VsY29tZRgBIAEoCzIULnN2Yy5lZGdlLnYxLldlbGNvbWVIABIqCglyZW5ld19hY2sYAiABKAsyFS5zdmMuZWRnZS52MS5SZW5ld0Fja0gAEigKBXRhYmxlGAMgASgLMhcuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZUgAEi0KCnN1cGVyc2VkZWQYBCABKAsyFy5zdmMuZWRnZS52MS5TdXBlcnNlZGVkSAASJQoGZmVuY2VkGAUgASgLMhMuc3ZjLmVkZ2UudjEuRmVuY2VkSAASJgoHZ29fYXdheRgGIAEoCzITLnN2Yy5lZGdlLnYxLkdvQXdheUgAEi4KC3RyYWZmaWNfYWNrGAcgASgLMhcuc3ZjLmVkZ2UudjEuVHJhZmZpY0Fja0gAEiMKBWdhdGVzGAggASgLMhIuc3ZjLmVkZ2UudjEuR2F0ZXNIABIqCglyZW5ld19ub3cYCSABKAsyFS5zdmMuZWRnZS52MS5SZW5ld05vd0gAEiMKBXNhbHRzGAwgASgLMhIuc3ZjLmVkZ2UudjEuU2FsdHNIABIyCg1hbmFseXRpY3NfYWNrGA0gASgLMhkuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQWNrSABCCQoHbWVzc2FnZSLOAQoFSGVsbG8SFQoNY2x1c3Rlcl9lcG9jaBgBIAEoBBIPCgdib290X2lkGAIgASgJEhMKC2luc3RhbmNlX2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAkSEgoKZ2VuZXJhdGlvbhgFIAEoBBIOCgZkaWdlc3QYBiABKAkSDwoHYWRkcmVzcxgHIAEoCRIUCgxiZWhpbmRfaG9zdHMYCCADKAkSEwoLa25vd3NfZ2F0ZXMYCSABKAgSFwoPa25vd3NfYW5hbHl0aWNzGAsgASgIIqUBCgdXZWxjb21lEg8KB2VkZ2VfaWQYASABKAkSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIVCg1zZXNzaW9uX2Vwb2NoGAMgASgEEhYKDnJlbmV3X2V2ZXJ5X21zGAQgASgNEhQKDGxlYXNlX3R0bF9tcxgFIAEoDRItCghyZWdpc3RyeRgGIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzIiMKBVJlbmV3EgkKAW4YASABKAQSDwoHd2FsbF9tcxgCIAEoBCIVCghSZW5ld0FjaxIJCgFuGAEgASgEIgwKClN1cGVyc2VkZWQiGAoGRmVuY2VkEg4KBnJlYXNvbhgBIAEoCSIkCgZHb0F3YXkSGgoScmVjb25uZWN0X2FmdGVyX21zGAEgASgNIgoKCFJlbmV3Tm93IiYKF1JlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0EgsKA2NzchgBIAEoDCJBChhSZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USGQoRY2VydGlmaWNhdGVfY2hhaW4YASABKAkSCgoCY2EYAiABKAkiLwoZSXNzdWVSZWdpc3RyeVRva2VuUmVxdWVzdBISCgpyZXBvc2l0b3J5GAEgASgJIkcKGklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlEg0KBXRva2VuGAEgASgJEhoKEmV4cGlyZXNfaW5fc2Vjb25kcxgCIAEoDSKIAgoKUm91dGVUYWJsZRIqCgRraW5kGAEgASgOMhwuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZS5LaW5kEhUKDWNsdXN0ZXJfZXBvY2gYAiABKAQSEgoKYXBwbGllc190bxgDIAEoBBISCgpnZW5lcmF0aW9uGAQgASgEEiMKB3Vwc2VydHMYBSADKAsyEi5zdmMuZWRnZS52MS5Sb3V0ZRIVCg1yZW1vdmVkX2hvc3RzGAYgAygJEhIKCmJ1bGtfdG9rZW4YByABKAkiPwoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASEQoNS0lORF9DT01QTEVURRABEg4KCktJTkRfREVMVEEQAiKbAgoFUm91dGUSDAoEaG9zdBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEg8KB2NoYW5uZWwYAyABKAkSFQoNZGVwbG95bWVudF9pZBgEIAEoCRIpCgVwcm94eRgFIAEoCzIYLnN2Yy5lZGdlLnYxLlByb3h5VGFyZ2V0SAASKwoGc3RhdGljGAYgASgLMhkuc3ZjLmVkZ2UudjEuU3RhdGljVGFyZ2V0SAASJwoEcGFnZRgHIAEoCzIXLnN2Yy5lZGdlLnYxLlBhZ2VUYXJnZXRIABIvCghyZWRpcmVjdBgIIAEoCzIbLnN2Yy5lZGdlLnYxLlJlZGlyZWN0VGFyZ2V0SAASDAoEZ2F0ZRgJIAEoCUIICgZ0YXJnZXQiIAoLUHJveHlUYXJnZXQSEQoJdXBzdHJlYW1zGAEgAygJIlMKDFN0YXRpY1RhcmdldBISCgpyZXBvc2l0b3J5GAEgASgJEg4KBmRpZ2VzdBgCIAEoCRISCgpzaXplX2J5dGVzGAMgASgEEgsKA3NwYRgEIAEoCCKbAQoKUGFnZVRhcmdldBIqCgRwYWdlGAEgASgOMhwuc3ZjLmVkZ2UudjEuUGFnZVRhcmdldC5QYWdlImEKBFBhZ2USFAoQUEFHRV9VTlNQRUNJRklFRBAAEhAKDFBBR0VfU1RPUFBFRBABEhIKDlBBR0VfU1VTUEVOREVEEAISDgoKUEFHRV9FTVBUWRADEg0KCVBBR0VfRE9XThAEIh4KDlJlZGlyZWN0VGFyZ2V0EgwKBGhvc3QYASABKAkiYgoHQXBwbGllZBISCgpnZW5lcmF0aW9uGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRINCgVlcnJvchgDIAEoCRIOCgZyZXN5bmMYBCABKAgSFAoMYmVoaW5kX2hvc3RzGAUgAygJIlkKDFRyYWZmaWNCYXRjaBIOCgZzZXJpZXMYASABKAkSDgoGbnVtYmVyGAIgASgEEikKBmNvdW50cxgDIAMoCzIZLnN2Yy5lZGdlLnYxLlRyYWZmaWNDb3VudCLbAQoMVHJhZmZpY0NvdW50EhIKCnByb2plY3RfaWQYASABKAkSDwoHY2hhbm5lbBgCIAEoCRIMCgRob3VyGAMgASgEEhAKCHJlcXVlc3RzGAQgASgEEhAKCGJ5dGVzX2luGAUgASgEEhEKCWJ5dGVzX291dBgGIAEoBBISCgpzdGF0dXNfMnh4GAcgASgEEhIKCnN0YXR1c18zeHgYCCABKAQSEgoKc3RhdHVzXzR4eBgJIAEoBBISCgpzdGF0dXNfNXh4GAogASgEEhEKCXVubWV0ZXJlZBgLIAEoCCIsCgpUcmFmZmljQWNrEg4KBnNlcmllcxgBIAEoCRIOCgZudW1iZXIYAiABKAQiKQoFR2F0ZXMSIAoFZ2F0ZXMYASADKAsyES5zdmMuZWRnZS52MS5HYXRlIlAKBEdhdGUSEgoKcHJvamVjdF9pZBgBIAEoCRIQCghyZXZpc2lvbhgCIAEoCRILCgNrZXkYAyABKAwSFQoNcGFzc3dvcmRfaGFzaBgEIAEoCSJECglBbmFseXRpY3MSDgoGbnVtYmVyGAEgASgEEicKBHJvd3MYAiADKAsyGS5zdmMuZWRnZS52MS5BbmFseXRpY3NSb3ci8gMKDEFuYWx5dGljc1JvdxIOCgZzZXJpZXMYASABKAkSCwoDc2VxGAIgASgEEhIKCnByb2plY3RfaWQYAyABKAkSDwoHY2hhbm5lbBgEIAEoCRIMCgRob3VyGAUgASgEEg8KB3NhbXBsZWQYBiABKAgSEgoKc3RhdHVzXzJ4eBgHIAEoBBISCgpzdGF0dXNfM3h4GAggASgEEhIKCnN0YXR1c180eHgYCSABKAQSEgoKc3RhdHVzXzV4eBgKIAEoBBIqCgVwYXRocxgLIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50Ei4KCXJlZmVycmVycxgMIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50Ei4KCWNvdW50cmllcxgNIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50EiwKB2RldmljZXMYDiADKAsyGy5zdmMuZWRnZS52MS5BbmFseXRpY3NDb3VudBItCghicm93c2VycxgPIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50EjYKEW9wZXJhdGluZ19zeXN0ZW1zGBAgAygLMhsuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQ291bnQSEAoIdmlzaXRvcnMYESABKAwiLgoOQW5hbHl0aWNzQ291bnQSDQoFdmFsdWUYASABKAkSDQoFY291bnQYAiABKAQiHgoMQW5hbHl0aWNzQWNrEg4KBm51bWJlchgBIAEoBCIpCgVTYWx0cxIgCgVzYWx0cxgBIAMoCzIRLnN2Yy5lZGdlLnYxLlNhbHQiIQoEU2FsdBILCgNkYXkYASABKAkSDAoEc2FsdBgCIAEoDDKfAgoLRWRnZVNlcnZpY2USSAoHU2Vzc2lvbhIbLnN2Yy5lZGdlLnYxLlNlc3Npb25SZXF1ZXN0Ghwuc3ZjLmVkZ2UudjEuU2Vzc2lvblJlc3BvbnNlKAEwARJfChBSZW5ld0NlcnRpZmljYXRlEiQuc3ZjLmVkZ2UudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlcXVlc3QaJS5zdmMuZWRnZS52MS5SZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USZQoSSXNzdWVSZWdpc3RyeVRva2VuEiYuc3ZjLmVkZ2UudjEuSXNzdWVSZWdpc3RyeVRva2VuUmVxdWVzdBonLnN2Yy5lZGdlLnYxLklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlYgZwcm90bzM", [file_svc_node_v1_node]);
 
 /**
  * @generated from message svc.edge.v1.SessionRequest
@@ -47,6 +47,12 @@ export type SessionRequest = Message<"svc.edge.v1.SessionRequest"> & {
      */
     value: TrafficBatch;
     case: "traffic";
+  } | {
+    /**
+     * @generated from field: svc.edge.v1.Analytics analytics = 5;
+     */
+    value: Analytics;
+    case: "analytics";
   } | { case: undefined; value?: undefined };
 };
 
@@ -118,6 +124,18 @@ export type SessionResponse = Message<"svc.edge.v1.SessionResponse"> & {
      */
     value: RenewNow;
     case: "renewNow";
+  } | {
+    /**
+     * @generated from field: svc.edge.v1.Salts salts = 12;
+     */
+    value: Salts;
+    case: "salts";
+  } | {
+    /**
+     * @generated from field: svc.edge.v1.AnalyticsAck analytics_ack = 13;
+     */
+    value: AnalyticsAck;
+    case: "analyticsAck";
   } | { case: undefined; value?: undefined };
 };
 
@@ -182,6 +200,13 @@ export type Hello = Message<"svc.edge.v1.Hello"> & {
    * @generated from field: bool knows_gates = 9;
    */
   knowsGates: boolean;
+
+  /**
+   * Counts what visitors look at, once it is told salts.
+   *
+   * @generated from field: bool knows_analytics = 11;
+   */
+  knowsAnalytics: boolean;
 };
 
 /**
@@ -944,6 +969,237 @@ export type Gate = Message<"svc.edge.v1.Gate"> & {
  */
 export const GateSchema: GenMessage<Gate> = /*@__PURE__*/
   messageDesc(file_svc_edge_v1_edge, 25);
+
+/**
+ * What visitors looked at, as one edge counted it. Each row takes the place of what it was before, so that it may come any
+ * number of times; the edge sends the next rows when these are acknowledged.
+ *
+ * @generated from message svc.edge.v1.Analytics
+ */
+export type Analytics = Message<"svc.edge.v1.Analytics"> & {
+  /**
+   * Of this message within the session.
+   *
+   * @generated from field: uint64 number = 1;
+   */
+  number: bigint;
+
+  /**
+   * @generated from field: repeated svc.edge.v1.AnalyticsRow rows = 2;
+   */
+  rows: AnalyticsRow[];
+};
+
+/**
+ * Describes the message svc.edge.v1.Analytics.
+ * Use `create(AnalyticsSchema)` to create a new message.
+ */
+export const AnalyticsSchema: GenMessage<Analytics> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 26);
+
+/**
+ * One hour of one project's channel.
+ *
+ * @generated from message svc.edge.v1.AnalyticsRow
+ */
+export type AnalyticsRow = Message<"svc.edge.v1.AnalyticsRow"> & {
+  /**
+   * A UUID: rows of other series are of other visits, and add to this one.
+   *
+   * @generated from field: string series = 1;
+   */
+  series: string;
+
+  /**
+   * Rises whenever the row changes.
+   *
+   * @generated from field: uint64 seq = 2;
+   */
+  seq: bigint;
+
+  /**
+   * @generated from field: string project_id = 3;
+   */
+  projectId: string;
+
+  /**
+   * @generated from field: string channel = 4;
+   */
+  channel: string;
+
+  /**
+   * Since 1970, UTC.
+   *
+   * @generated from field: uint64 hour = 5;
+   */
+  hour: bigint;
+
+  /**
+   * The lists and visitors are of some of the page views only, each of which counts for several.
+   *
+   * @generated from field: bool sampled = 6;
+   */
+  sampled: boolean;
+
+  /**
+   * Of all requests.
+   *
+   * @generated from field: uint64 status_2xx = 7;
+   */
+  status2xx: bigint;
+
+  /**
+   * @generated from field: uint64 status_3xx = 8;
+   */
+  status3xx: bigint;
+
+  /**
+   * @generated from field: uint64 status_4xx = 9;
+   */
+  status4xx: bigint;
+
+  /**
+   * @generated from field: uint64 status_5xx = 10;
+   */
+  status5xx: bigint;
+
+  /**
+   * Of page views, the most frequent; what was more than there was room for is "(other)".
+   *
+   * @generated from field: repeated svc.edge.v1.AnalyticsCount paths = 11;
+   */
+  paths: AnalyticsCount[];
+
+  /**
+   * Hosts.
+   *
+   * @generated from field: repeated svc.edge.v1.AnalyticsCount referrers = 12;
+   */
+  referrers: AnalyticsCount[];
+
+  /**
+   * ISO 3166-1 alpha-2.
+   *
+   * @generated from field: repeated svc.edge.v1.AnalyticsCount countries = 13;
+   */
+  countries: AnalyticsCount[];
+
+  /**
+   * @generated from field: repeated svc.edge.v1.AnalyticsCount devices = 14;
+   */
+  devices: AnalyticsCount[];
+
+  /**
+   * @generated from field: repeated svc.edge.v1.AnalyticsCount browsers = 15;
+   */
+  browsers: AnalyticsCount[];
+
+  /**
+   * @generated from field: repeated svc.edge.v1.AnalyticsCount operating_systems = 16;
+   */
+  operatingSystems: AnalyticsCount[];
+
+  /**
+   * As encodeUniques of the package proto writes them.
+   *
+   * @generated from field: bytes visitors = 17;
+   */
+  visitors: Uint8Array;
+};
+
+/**
+ * Describes the message svc.edge.v1.AnalyticsRow.
+ * Use `create(AnalyticsRowSchema)` to create a new message.
+ */
+export const AnalyticsRowSchema: GenMessage<AnalyticsRow> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 27);
+
+/**
+ * @generated from message svc.edge.v1.AnalyticsCount
+ */
+export type AnalyticsCount = Message<"svc.edge.v1.AnalyticsCount"> & {
+  /**
+   * @generated from field: string value = 1;
+   */
+  value: string;
+
+  /**
+   * @generated from field: uint64 count = 2;
+   */
+  count: bigint;
+};
+
+/**
+ * Describes the message svc.edge.v1.AnalyticsCount.
+ * Use `create(AnalyticsCountSchema)` to create a new message.
+ */
+export const AnalyticsCountSchema: GenMessage<AnalyticsCount> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 28);
+
+/**
+ * The rows are there for good, or can never be.
+ *
+ * @generated from message svc.edge.v1.AnalyticsAck
+ */
+export type AnalyticsAck = Message<"svc.edge.v1.AnalyticsAck"> & {
+  /**
+   * @generated from field: uint64 number = 1;
+   */
+  number: bigint;
+};
+
+/**
+ * Describes the message svc.edge.v1.AnalyticsAck.
+ * Use `create(AnalyticsAckSchema)` to create a new message.
+ */
+export const AnalyticsAckSchema: GenMessage<AnalyticsAck> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 29);
+
+/**
+ * What edges make the keys of visitors with, for the days that they are told ahead: these and no others. None: nothing is
+ * to be counted.
+ *
+ * @generated from message svc.edge.v1.Salts
+ */
+export type Salts = Message<"svc.edge.v1.Salts"> & {
+  /**
+   * @generated from field: repeated svc.edge.v1.Salt salts = 1;
+   */
+  salts: Salt[];
+};
+
+/**
+ * Describes the message svc.edge.v1.Salts.
+ * Use `create(SaltsSchema)` to create a new message.
+ */
+export const SaltsSchema: GenMessage<Salts> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 30);
+
+/**
+ * @generated from message svc.edge.v1.Salt
+ */
+export type Salt = Message<"svc.edge.v1.Salt"> & {
+  /**
+   * YYYY-MM-DD, UTC.
+   *
+   * @generated from field: string day = 1;
+   */
+  day: string;
+
+  /**
+   * 32 bytes.
+   *
+   * @generated from field: bytes salt = 2;
+   */
+  salt: Uint8Array;
+};
+
+/**
+ * Describes the message svc.edge.v1.Salt.
+ * Use `create(SaltSchema)` to create a new message.
+ */
+export const SaltSchema: GenMessage<Salt> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 31);
 
 /**
  * @generated from service svc.edge.v1.EdgeService
