@@ -147,7 +147,6 @@ export interface CustomDomainTable {
   verify_until: Nullable<Date>;
   verified_at: Nullable<Date>;
   last_checked_at: Nullable<Date>;
-  next_check_at: Nullable<Date>;
   failing_since: Nullable<Date>;
   warnings: Generated<number>;
   warned_at: Nullable<Date>;

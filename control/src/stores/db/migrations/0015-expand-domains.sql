@@ -17,8 +17,6 @@ create table custom_domain (
   verify_until timestamptz,
   verified_at timestamptz,
   last_checked_at timestamptz,
-  -- Null: nobody looks by themselves.
-  next_check_at timestamptz,
   -- Since when the proof of a verified name is gone; null: it stands.
   failing_since timestamptz,
   -- How many mails have told the owner so since then, and when the last one did.
@@ -28,7 +26,6 @@ create table custom_domain (
 );
 create unique index custom_domain_verified on custom_domain (domain) where status = 'verified';
 create index custom_domain_name on custom_domain (domain);
-create index custom_domain_due on custom_domain (next_check_at) where next_check_at is not null;
 
 -- Hosts of custom domains stand beside those that are made of slugs, so that no name serves two projects. Null: one of a slug.
 alter table site_host add column domain_id uuid references custom_domain (id) on delete cascade;
