@@ -47,11 +47,14 @@ const absentCodes = new Set(["ENOTFOUND", "ENODATA"]);
 
 const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? "an error of its own";
 
+/** Those that are asked: the system's where none is named. */
+export const serversOf = (named: readonly string[]): readonly string[] =>
+  named.length === 0 ? new Cares().getServers() : named;
+
 /** A resolver over DNS itself: it reads no hosts file and keeps no answer. */
 export function createResolver({ clock, servers, timeoutMs }: ResolverOptions): Resolver {
   const limiter = createLimiter({ total: inFlightMax }, { total: waitersMax });
-  const addresses = servers.length === 0 ? new Cares().getServers() : servers;
-  const each = addresses.map((server) => createQuestions(clock, limiter, server, timeoutMs));
+  const each = serversOf(servers).map((server) => createQuestions(clock, limiter, server, timeoutMs));
   const inTurn = async <T>(ask: (server: Questions) => Promise<Answer<T>>): Promise<Answer<T>> => {
     const answers: Answer<T>[] = [];
     for (const server of each) {
