@@ -77,8 +77,9 @@ export const habits: readonly Habit[] = [
     advice: "That is not there yet; `svc --help` lists what is",
   },
   {
-    words: ["domains", "domain", "certs", "ssl", "dns", "alias"],
-    advice: "Custom domains are not there yet; `svc projects rename <slug>` gives the project another address",
+    words: ["certs", "ssl", "dns", "alias"],
+    advice:
+      "`svc domains add <domain>` gives the project a name of your own, and `svc projects rename <slug>` another address",
   },
   {
     words: ["secrets", "secret", "variables", "variable", "vars", "var", "config", "environment", "dotenv"],

@@ -174,6 +174,12 @@ export function readConfig(now: Date, env: Readonly<Record<string, string | unde
       domain: content.hostname,
       port: content.port === "" ? "" : `:${content.port}`,
     },
+    domains: {
+      dnsServers: s.SVC_DNS_SERVERS,
+      edgeHost: (s.SVC_EDGE_HOST ?? `edge.${content.hostname}`).toLowerCase(),
+      edgeAddresses: s.SVC_EDGE_ADDRESSES,
+      cdnRanges: s.SVC_CDN_RANGES,
+    },
     registry: {
       url: new URL(s.SVC_REGISTRY_URL).origin,
       publicHost: s.SVC_REGISTRY_PUBLIC_URL === undefined ? null : ownRegistry(s.SVC_REGISTRY_PUBLIC_URL).host,

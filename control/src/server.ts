@@ -42,6 +42,7 @@ import { databaseEndpoints } from "./tenants/databases/endpoints.ts";
 import { createPlaces } from "./tenants/databases/tunnel/places.ts";
 import { deploymentEndpoints } from "./tenants/deployments/endpoints.ts";
 import { createUploads, type Uploads } from "./tenants/deployments/upload/slots.ts";
+import { domainEndpoints } from "./tenants/domains/endpoints.ts";
 import { envEndpoints } from "./tenants/env/endpoints.ts";
 import { metricsEndpoints } from "./tenants/metrics/endpoints.ts";
 import { projectEndpoints } from "./tenants/projects/endpoints.ts";
@@ -67,6 +68,7 @@ export const apiEndpoints: readonly Endpoint<TenantContext>[] = [
   ...deploymentEndpoints,
   ...envEndpoints,
   ...databaseEndpoints,
+  ...domainEndpoints,
   ...registryCredentialEndpoints,
   ...accountRegistryEndpoints,
   ...runtimeLogEndpoints,

@@ -11,6 +11,7 @@ import { createLog } from "./log.ts";
 import type { Config } from "./settings/settings.ts";
 import { start, workGroups } from "./start.ts";
 import { type TestDatabase, testDatabase } from "./stores/db/testing.ts";
+import { createResolver } from "./stores/dns/resolver.ts";
 import { createEtcd } from "./stores/etcd/index.ts";
 import { type EtcdServer, startEtcd } from "./stores/etcd/testing.ts";
 import { createSecrets } from "./stores/secrets.ts";
@@ -109,6 +110,7 @@ test("every kind of work is taken up again after it was given up, or has a reaso
     ...{ bucket: null, openCopyFiles: () => Promise.reject(new Error("no node")) },
     openLine: () => Promise.reject(new Error("no node")),
     sql: stack.use(createSqlRunner({ clock: systemClock, log })),
+    resolver: createResolver({ clock: systemClock, servers: [], timeoutMs: 1_000 }),
     ...{ config: settings, db, etcd: connection, fleet, registry, log },
     collector: createCollector({ clock: systemClock, db, registry, log }),
     secrets: createSecrets(settings.masterKeys),

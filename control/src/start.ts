@@ -41,6 +41,7 @@ import { createListener } from "./stores/db/listen.ts";
 import { migrate } from "./stores/db/migrate.ts";
 import { createPool, type Db, fromPool } from "./stores/db/pool.ts";
 import { seedPlans } from "./stores/db/seed.ts";
+import { createResolver, type Resolver } from "./stores/dns/resolver.ts";
 import { createEtcd, type Etcd } from "./stores/etcd/index.ts";
 import { type Bucket, createBucket } from "./stores/s3/bucket.ts";
 import { createSecrets, type Secrets } from "./stores/secrets.ts";
@@ -74,6 +75,9 @@ import { createImageResolver } from "./tenants/deployments/oci/oci.ts";
 import { removeWorker } from "./tenants/deployments/remove/worker.ts";
 import { retireWorker } from "./tenants/deployments/retire/worker.ts";
 import { deployWorker } from "./tenants/deployments/worker.ts";
+import { domainNoticeWorker, noticeWork } from "./tenants/domains/notices.ts";
+import { domainWork } from "./tenants/domains/store.ts";
+import { domainWorker } from "./tenants/domains/worker.ts";
 import { teardownWorker } from "./tenants/projects/teardown/worker.ts";
 import { renameWorker } from "./tenants/rename/worker.ts";
 import { quotaNoticeWorker } from "./tenants/suspension/quota/worker.ts";
@@ -99,11 +103,14 @@ const checksAtOnce = 2;
 const copiesAtOnce = 4;
 /** Each may take hours, and new copies must not wait for them. */
 const fetchesAtOnce = 2;
+/** Each waits for servers of DNS, some of which never answer. */
+const domainsAtOnce = 32;
 /** One changed plan may concern thousands of projects, of which none is in a hurry. */
 const limitsAtOnce = 2;
 /** How long after its death a worker's item is taken over. */
 const workLeaseMs = 10_000;
 const etcdReadyMs = 60_000;
+const dnsTimeoutMs = 6_000;
 const logQueryMs = 10_000;
 const janitorTimeoutMs = 10_000;
 /** Longer than any statement may take: a loop that has not turned by then waits for something that never comes. */
@@ -220,6 +227,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       groups: workGroups({
         ...{ clock, random, config, db, etcd, fleet, registry, secrets, collector, mailer, log },
         ...{ openLine, sql, bucket, openCopyFiles: tunnels.open },
+        resolver: createResolver({ clock, servers: config.domains.dnsServers, timeoutMs: dnsTimeoutMs }),
       }),
     }),
   );
@@ -330,6 +338,7 @@ export interface WorkParts {
   bucket: Bucket | null;
   openCopyFiles: OpenCopyFiles;
   sql: SqlRunner;
+  resolver: Resolver;
   log: Log;
 }
 
@@ -343,6 +352,7 @@ export function workGroups({
   sql,
   bucket,
   openCopyFiles,
+  resolver,
   ...work
 }: WorkParts): WorkGroup[] {
   const { clock, random, db, fleet, registry, log } = work;
@@ -381,6 +391,7 @@ export function workGroups({
         rename: renameWorker({ ...work, content: config.content }),
         suspension: suspensionWorker({ ...work, drainMs: config.drainMs }),
         "quota-notice": quotaNoticeWorker({ db, mailer, apiUrl: config.apiUrl }),
+        [noticeWork]: domainNoticeWorker({ db, mailer, apiUrl: config.apiUrl }),
       },
     },
     { concurrency: databasesAtOnce, handlers: { [databaseKind]: databaseWorker(databases) } },
@@ -394,6 +405,10 @@ export function workGroups({
     },
     { concurrency: fetchesAtOnce, handlers: { [fetchWork]: fetchWorker({ ...work, secrets, bucket, openCopyFiles }) } },
     { concurrency: checksAtOnce, handlers: { [checkKind]: checkWorker({ ...work, secrets, openLine, sql }) } },
+    {
+      concurrency: domainsAtOnce,
+      handlers: { [domainWork]: domainWorker({ db, log, resolver, settings: config.domains }) },
+    },
     { concurrency: limitsAtOnce, handlers: { [applyLimitsKind]: applyLimitsWorker(work) } },
   ];
 }

@@ -1,8 +1,9 @@
-import { type Channel, meReply, projectDetailReply, replyObject, success } from "@svc/proto";
+import { type Channel, domainListReply, meReply, projectDetailReply, replyObject, success } from "@svc/proto";
 import { z } from "zod";
 import { configPath, readConfig } from "../config.ts";
 import { type Context, userAgent } from "../context.ts";
 import { resolveApiUrl } from "../credentials.ts";
+import { domainsPath } from "../domains/domain.ts";
 import { CliError } from "../errors.ts";
 import { parseJson } from "../json.ts";
 import { goneTrouble, troubleError } from "../link-trouble.ts";
@@ -27,9 +28,10 @@ export async function ask(context: Context, channel: Channel, named: string | un
     askProject(context, named),
     asked(async () => (await (await context.api()).get("/account/usage", planReply)).plan.devSyncEnabled),
   ]);
-  const branch =
-    project !== null && "found" in project ? await askBranch(context, project.found.project.id, channel) : null;
-  return { channel, platform, caller, manifest, project, devSync, branch };
+  const known = project !== null && "found" in project ? project.found.project.id : null;
+  const [branch, domains] =
+    known === null ? [null, null] : await Promise.all([askBranch(context, known, channel), askDomains(context, known)]);
+  return { channel, platform, caller, manifest, project, devSync, branch, domains };
 }
 
 /** The platform answers on an address that needs no key, so that a wrong key and a wrong address look different. */
@@ -99,6 +101,10 @@ function askBranch(context: Context, projectId: string, channel: Channel): Promi
     );
     return { enabled, engine: engine ?? "database", status };
   });
+}
+
+function askDomains(context: Context, projectId: string): Promise<Facts["domains"]> {
+  return asked(async () => (await (await context.api()).get(domainsPath(projectId), domainListReply)).domains);
 }
 
 /** What `question` gives; a failure is an answer too, but for what was interrupted or nobody foresaw. */

@@ -1,4 +1,4 @@
-import type { Manifest, ProjectDetailReply } from "@svc/proto";
+import type { CustomDomain, Manifest, ProjectDetailReply } from "@svc/proto";
 import { expect, test } from "vitest";
 import { CliError } from "../errors.ts";
 import { aDeployment, aProject, aUser } from "../testing/api.ts";
@@ -14,6 +14,14 @@ const project = (fields: object = {}, deployments: object[] = [aDeployment()]): 
 const error = (code: ConstructorParameters<typeof CliError>[0]) => ({
   error: new CliError(code, "Said so", { hint: "Do that" }),
 });
+function aDomain(fields: Partial<CustomDomain> = {}): CustomDomain {
+  return {
+    ...{ id: "55555555-5555-4555-8555-555555555555", domain: "shop.example", status: "verified", reason: null },
+    ...{ routingTarget: "production", dnsStatus: "direct", verifyUntil: null, certificate: null },
+    ...{ verifiedAt: null, lastCheckedAt: null, createdAt: "2030-01-01T00:00:00.000Z" },
+    ...fields,
+  };
+}
 const withDatabase = manifest({ database: { enabled: true, engine: "postgres" } });
 
 const well: Facts = {
@@ -24,6 +32,7 @@ const well: Facts = {
   project: project(),
   devSync: { found: true },
   branch: { found: { enabled: true, engine: "postgres", status: "ready" } },
+  domains: { found: [aDomain()] },
 };
 
 /** Status of each check, in their order, as one word. */
@@ -31,7 +40,7 @@ const statuses = (facts: Partial<Facts>) => judge({ ...well, ...facts }).map(({ 
 
 test("the checks come in their order, whatever they find", () => {
   expect(judge(well).map(({ name }) => name)).toEqual([...checkNames]);
-  expect(statuses({})).toEqual(["ok", "ok", "ok", "ok", "ok", "ok"]);
+  expect(statuses({})).toEqual(["ok", "ok", "ok", "ok", "ok", "ok", "ok"]);
 });
 
 test.each<[what: string, facts: Partial<Facts>, check: (typeof checkNames)[number], status: string, says: RegExp]>([
@@ -61,6 +70,27 @@ test.each<[what: string, facts: Partial<Facts>, check: (typeof checkNames)[numbe
   ["a static site", { project: project({ type: "static" }) }, "dev-channel", "skipped", /static/],
   ["a plan without it", { devSync: { found: false } }, "dev-channel", "warning", /does not include/],
   ["a key that may not see the plan", { devSync: error("CLOUD_FORBIDDEN_SCOPE") }, "dev-channel", "skipped", /cannot/],
+  ["no domains", { domains: { found: [] } }, "domains", "skipped", /has none/],
+  ["domains of an older platform", { domains: error("CLOUD_NOT_FOUND") }, "domains", "skipped", /offers no/],
+  [
+    "a domain that was lost among others",
+    {
+      domains: {
+        found: [aDomain(), aDomain({ status: "pending" }), aDomain({ status: "failed", reason: "It went." })],
+      },
+    },
+    "domains",
+    "failed",
+    /shop.example: It went/,
+  ],
+  ["a domain that waits", { domains: { found: [aDomain({ status: "pending" })] } }, "domains", "warning", /waits for/],
+  [
+    "a domain that leads elsewhere",
+    { domains: { found: [aDomain({ dnsStatus: "not-pointing", reason: "It leads elsewhere." })] } },
+    "domains",
+    "warning",
+    /leads elsewhere/,
+  ],
   [
     "no database, and none wanted",
     { branch: { found: { enabled: false, engine: "postgres", status: null } } },

@@ -1,4 +1,12 @@
-import { type Channel, isOciManifest, type Manifest, type MeReply, type ProjectDetailReply } from "@svc/proto";
+import {
+  type Channel,
+  type CustomDomain,
+  isOciManifest,
+  type Manifest,
+  type MeReply,
+  type ProjectDetailReply,
+  plural,
+} from "@svc/proto";
 import { type Asked, type Check, checkNames, type Finding, failed, failedBy, ok, skipped, warning } from "./check.ts";
 
 /** A database branch, as far as it matters here. */
@@ -22,6 +30,7 @@ export interface Facts {
   /** Whether the plan has the dev channel. */
   devSync: Asked<boolean>;
   branch: Asked<Branch>;
+  domains: Asked<CustomDomain[]>;
 }
 
 /** One check for each name, in their order. */
@@ -33,6 +42,7 @@ export function judge(facts: Facts): Check[] {
     project: judgeProject(facts),
     "dev-channel": judgeDevChannel(facts),
     database: judgeDatabase(facts),
+    domains: judgeDomains(facts),
   };
   return checkNames.map((name) => ({ name, ...findings[name] }));
 }
@@ -118,6 +128,31 @@ function judgeDatabase({ branch, manifest, project, channel }: Facts): Finding {
   return status === "provisioning"
     ? warning(`${engine}, still being created`, "Look again in a moment with `svc doctor`")
     : failed(`${engine}, ${status ?? "in no state"}`, `See it with \`svc db status --channel ${channel}\``);
+}
+
+/** Of several that need somebody the worst is told; the list has all of them. */
+function judgeDomains({ domains, project }: Facts): Finding {
+  if (domains === null) return skipped(project === null ? "There is no project yet" : "The project could not be read");
+  if ("error" in domains) {
+    const { error } = domains;
+    return error.code === "CLOUD_NOT_FOUND"
+      ? skipped("This platform offers no custom domains")
+      : (unavailable(error) ?? failedBy(error));
+  }
+  if (domains.found.length === 0) return skipped("The project has none");
+  const lost = domains.found.find(({ status }) => status === "failed");
+  if (lost !== undefined)
+    return failed(
+      `${lost.domain}: ${lost.reason ?? "not verified"}`,
+      `Try it again with \`svc domains verify ${lost.domain}\``,
+    );
+  const troubled = domains.found.find(({ status, reason }) => status === "pending" || reason !== null);
+  if (troubled !== undefined)
+    return warning(
+      `${troubled.domain}: ${troubled.reason ?? "waits for its TXT record"}`,
+      "See the records that it needs with `svc domains ls`",
+    );
+  return ok(`${plural(domains.found.length, "domain")}, verified`);
 }
 
 const found = <T>(asked: Asked<T>): T | null => (asked !== null && "found" in asked ? asked.found : null);

@@ -2,6 +2,7 @@ import { isIP } from "node:net";
 import { databasePorts, defaultBaseImage, defaultDatabaseImages } from "@svc/proto";
 import { isPrivateListen, privateListenHint } from "@svc/telemetry";
 import { z } from "zod";
+import { cdnRanges } from "./cdn-ranges.ts";
 import { plaintextServices } from "./plaintext.ts";
 
 const listen = z.string().regex(/^[^\s/]+:\d{1,5}$/, "must be host:port");
@@ -27,13 +28,26 @@ const list = z.string().transform((text) =>
     .filter((item) => item !== ""),
 );
 
-/** Addresses, networks in CIDR notation, or the name of those of this machine. */
-const areProxies = (items: readonly string[]): boolean =>
+/** Addresses, and networks in CIDR notation. */
+const areNetworks = (items: readonly string[]): boolean =>
   items.every((item) => {
     const [address = "", bits, ...rest] = item.split("/");
     const version = isIP(address);
     const isNetwork = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
-    return item === "loopback" || (version !== 0 && isNetwork && rest.length === 0);
+    return version !== 0 && isNetwork && rest.length === 0;
+  });
+
+/** The same, or the name of those of this machine. */
+const areProxies = (items: readonly string[]): boolean => areNetworks(items.filter((item) => item !== "loopback"));
+
+const dnsServersMax = 4;
+const areServers = (items: readonly string[]): boolean =>
+  items.length <= dnsServersMax &&
+  items.every((item) => {
+    const [, inBrackets, bare, portText] = /^(?:\[([^\]]+)\]|([^[\]]+?))(?::(\d{1,5}))?$/.exec(item) ?? [];
+    if (isIP(item) === 6) return true;
+    if (portText !== undefined && (Number(portText) < 1 || Number(portText) > 65_535)) return false;
+    return inBrackets === undefined ? isIP(bare ?? "") === 4 : isIP(inBrackets) === 6;
   });
 
 /** Whatever else a URL may have is taken for nothing, and a password in it would be shown where the member is named. */
@@ -68,6 +82,14 @@ export const settings = z.strictObject({
   SVC_ENROLL_LISTEN: listen.default("127.0.0.1:7444"),
   SVC_METRICS_LISTEN: listen.refine(isPrivateListen, privateListenHint).optional(),
   SVC_CONTENT_URL: origin.default("http://svc.localhost:8080"),
+  SVC_DNS_SERVERS: list
+    .default([])
+    .refine(areServers, "must be at most four addresses, each with a port or without: 10.0.0.53, [fd00::53]:5353"),
+  SVC_EDGE_HOST: host.optional(),
+  SVC_EDGE_ADDRESSES: list
+    .default([])
+    .refine((items) => items.every((item) => isIP(item) !== 0), "must be IP addresses"),
+  SVC_CDN_RANGES: list.default([...cdnRanges]).refine(areNetworks, "must be addresses or networks, such as 10.0.0.0/8"),
   SVC_REGISTRY_URL: origin.default("http://127.0.0.1:5000"),
   SVC_REGISTRY_PUBLIC_URL: origin.optional(),
   SVC_REGISTRY_TOKEN_KEY_FILE: z.string().optional(),

@@ -42,6 +42,17 @@ export interface Config {
   metricsListen: ListenAddress | null;
   /** Where tenants' sites answer: scheme, domain, and ":port" or "" for the scheme's own. */
   content: { scheme: "http" | "https"; domain: string; port: string };
+  /** Names that tenants attach to their sites, and how they lead here. */
+  domains: {
+    /** `ip` or `ip:port`; empty: those of the system. Of several, two must agree. */
+    dnsServers: string[];
+    /** Where their CNAMEs lead. */
+    edgeHost: string;
+    /** Where their A and AAAA records lead; empty: where the edges say that they are. */
+    edgeAddresses: string[];
+    /** Addresses and networks of proxies that may stand before us. */
+    cdnRanges: string[];
+  };
   /** The cluster's own, and what control signs its tokens with (PEM). */
   registry: {
     url: string;

@@ -17,6 +17,7 @@ export const operatorCheckNames = [
   "placements",
   "work",
   "databases",
+  "domains",
 ] as const;
 export type OperatorCheckName = (typeof operatorCheckNames)[number];
 

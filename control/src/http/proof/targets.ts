@@ -3,6 +3,7 @@ import { databaseVolume } from "@svc/proto";
 import { createBootstrapToken } from "../../fleet/nodes/tokens.ts";
 import { replaceInvite } from "../../identity/invites/store.ts";
 import { newBranch, newDroppedBranch } from "../../tenants/databases/testing/branch.ts";
+import { newDomain } from "../../tenants/domains/testing.ts";
 import type { TestApi, TestUser } from "../testing.ts";
 import type { ContractRoute } from "./contract.ts";
 
@@ -40,6 +41,12 @@ async function aSavedQuery(api: TestApi, owner: TestUser): Promise<Target> {
   const query = { id: queryId, project_id: target.projectId ?? "", name: "all", sql: "select 1" };
   await api.db.insertInto("saved_query").values(query).execute();
   return { ...target, params: { ...params, queryId } };
+}
+
+async function aDomain(api: TestApi, owner: TestUser): Promise<Target> {
+  const { params, ...target } = await aProject(api, owner);
+  const { id: domainId } = await newDomain(api.db, target.projectId ?? "", `${api.context.random.uuid()}.example`);
+  return { ...target, params: { ...params, domainId } };
 }
 
 async function aTable(api: TestApi, owner: TestUser): Promise<Target> {
@@ -151,6 +158,7 @@ const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) =>
   ["/projects/:id/database/tables/:table", aTable],
   ["/projects/:id/database/backups/:backupId", aBackup],
   ["/projects/:id/database", aBranch],
+  ["/projects/:id/domains/:domainId", aDomain],
   ["/projects/:id", aProject],
   ["/deployments/:id", aDeployment],
   ["/tokens/:id", aToken],

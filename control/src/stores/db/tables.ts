@@ -1,5 +1,6 @@
 import type { Insertable, Selectable } from "kysely";
 import type {
+  CustomDomainTable,
   DatabaseBackupScheduleTable,
   DatabaseBackupTable,
   DatabaseChangeTable,
@@ -45,6 +46,9 @@ export type Change = Selectable<DatabaseChangeTable>;
 export type RestoreProof = Selectable<RestoreProofTable>;
 /** That a channel is backed up every night. */
 export type BackupSchedule = Selectable<DatabaseBackupScheduleTable>;
+/** A name of a tenant's own that is attached to a project: see `tenants/domains`. */
+export type Domain = Selectable<CustomDomainTable>;
+export type NewDomain = Insertable<CustomDomainTable>;
 export type Task = Selectable<TaskTable>;
 export type Run = Selectable<RunTable>;
 export type RegistryCredential = Selectable<RegistryCredentialTable>;

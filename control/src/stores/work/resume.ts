@@ -11,6 +11,8 @@ export const resumedKinds: readonly string[] = [
   "database",
   "database-change",
   "delete-user",
+  "domain",
+  "domain-notice",
   "offsite-fetch",
   "quota-notice",
   "remove",

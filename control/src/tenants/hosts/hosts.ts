@@ -22,12 +22,13 @@ export interface SiteHost extends HostAddress {
   redirectUntil: Date | null;
 }
 
-/** Every name of the project, those that redirect included, in the order of names. */
+/** Every name that is made of a slug of the project, those that redirect included, in the order of names. */
 export async function listSiteHosts(db: Db, project: Pick<Project, "id" | "slug">): Promise<SiteHost[]> {
   const rows = await db
     .selectFrom("site_host")
     .select(["host", "channel", "pr_number", "slug", "redirect_to", "redirect_until"])
     .where("project_id", "=", project.id)
+    .where("domain_id", "is", null)
     .orderBy("host")
     .execute();
   return rows.map((row) => ({

@@ -199,6 +199,7 @@ const settleHosts = (tx: Db, { id, slug }: Project) =>
     .updateTable("site_host")
     .set({ slug: sql<string>`coalesce(slug, ${slug})`, for_next_slug: false, redirected_until: null })
     .where("project_id", "=", id)
+    .where("domain_id", "is", null)
     .execute();
 
 /** Sends visitors of `host` to `to`, and at once those whom an earlier rename sends to `host`. */

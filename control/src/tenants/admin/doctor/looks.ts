@@ -7,12 +7,15 @@ import { listNodes } from "../../../fleet/nodes/view.ts";
 import { plaintextUses } from "../../../settings/plaintext.ts";
 import { clockOffset } from "../../../stores/db/clock.ts";
 import { schemaState } from "../../../stores/db/migrate.ts";
+import { serversOf } from "../../../stores/dns/resolver.ts";
 import { createBucket, placeOf } from "../../../stores/s3/bucket.ts";
 import { probeBucket } from "../../../stores/s3/probe.ts";
 import type { TenantContext } from "../../context.ts";
 import { judgeOffsite } from "./databases/offsite.ts";
 import { judgeChanges, judgeCopies, judgeUnknownVolumes } from "./databases/rules.ts";
 import { readChangeHealth, readCopyHealth, readOffsiteHealth, readUnknownVolumes } from "./databases/store.ts";
+import { judgeDomains } from "./domains/rules.ts";
+import { readDomainHealth } from "./domains/store.ts";
 import { judgeContent, judgeOpenEtcd, judgePlaintext } from "./exposure.ts";
 import type { Finding } from "./finding.ts";
 import {
@@ -115,6 +118,7 @@ export function createLooks({ config, db, fleet, registry, operators, clock, ran
       return judgePlacements(waiting, total);
     },
     work: async () => judgeWork(await readWork(db)),
+    domains: async () => judgeDomains(await readDomainHealth(db), serversOf(config.domains.dnsServers).length),
     async databases() {
       const [copies, changes, unknown, offsite] = await Promise.all([
         readCopyHealth(db),

@@ -49,6 +49,7 @@ const idle = (db: Db, idleDays: number) =>
     .select(["site_host.project_id", "site_host.channel", "site_host.pr_number"])
     .distinct()
     .where("site_host.channel", "!=", "production")
+    .where("site_host.domain_id", "is", null)
     .where("project.deleting_at", "is", null)
     .where("project.suspended_at", "is", null)
     .where(sql<boolean>`coalesce(${lastUsedAt}, project.created_at) < now() - ${idleDays} * interval '1 day'`);

@@ -66,11 +66,15 @@ export async function isInUse(tx: Db, place: Place): Promise<boolean> {
   return other !== undefined;
 }
 
-/** Gives up every name of a channel; anybody may have them then, and the edges answer 404. Needs the project locked. */
+/**
+ * Gives up every name of a channel that is made of a slug; anybody may have them then, and the edges answer 404. Domains that
+ * lead to the channel wait for its next deployment. Needs the project locked.
+ */
 export async function releaseChannel(tx: Db, place: Place): Promise<void> {
   await tx
     .deleteFrom("site_host")
     .where("project_id", "=", place.project_id)
+    .where("domain_id", "is", null)
     .where("channel", "=", place.channel)
     .where("pr_number", "is not distinct from", place.pr_number)
     .execute();

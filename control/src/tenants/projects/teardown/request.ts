@@ -5,6 +5,7 @@ import { notify } from "../../../stores/db/notify.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import { enqueueAll } from "../../../stores/work/queue.ts";
 import { dropBranches } from "../../databases/store.ts";
+import { releaseDomains } from "../../domains/store.ts";
 
 /** What the work knows of the project that it takes down. */
 export interface Teardown {
@@ -37,6 +38,7 @@ export async function requestTeardown(tx: Db, projectIds: readonly string[]): Pr
     .where("project_id", "in", projectIds)
     .returning(["project_id", "host"])
     .execute();
+  await releaseDomains(tx, projectIds);
   const hostsOf = Map.groupBy(freed, ({ project_id }) => project_id);
   await enqueueAll(
     tx,

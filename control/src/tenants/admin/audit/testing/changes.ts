@@ -8,6 +8,7 @@ import type { Answer, TestApi, TestUser } from "../../../../http/testing.ts";
 import type { Deployment, Node, Project } from "../../../../stores/db/tables.ts";
 import { newBranch, newDroppedBranch } from "../../../databases/testing/branch.ts";
 import { aSource, formOf, manifestOf } from "../../../deployments/testing/source.ts";
+import { newDomain } from "../../../domains/testing.ts";
 
 export interface World {
   api: TestApi;
@@ -42,6 +43,12 @@ export interface Change {
 let rowsMade = 0;
 
 const aProject = ({ api, actor }: World, type: Project["type"] = "ssr") => api.newProject(actor, { type });
+
+async function aDomain(world: World, action: string, body?: unknown): Promise<Call> {
+  const { id: target } = await aProject(world);
+  const { id } = await newDomain(world.api.db, target, `${randomUUID()}.example`);
+  return { path: `/projects/${target}/domains/${id}${action}`, target, ...(body !== undefined && { body }) };
+}
 
 /** Something of the project in the registry, as what a deployment ran. */
 async function artifact({ registry }: World, project: Project) {
@@ -523,6 +530,25 @@ export const changes: Readonly<Record<string, Change>> = {
       await world.api.db.insertInto("saved_query").values(query).execute();
       return { path: `/projects/${id}/database/saved-queries/${query.id}`, target: id };
     },
+  },
+  "POST /projects/:id/domains": {
+    action: "domain.create",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      return { path: `/projects/${id}/domains`, body: { domain: `${randomUUID()}.example` }, target: id };
+    },
+  },
+  "PATCH /projects/:id/domains/:domainId": {
+    action: "domain.route",
+    arrange: (world) => aDomain(world, "", { routingTarget: "disabled" }),
+  },
+  "POST /projects/:id/domains/:domainId/verify": {
+    action: "domain.verify",
+    arrange: (world) => aDomain(world, "/verify"),
+  },
+  "DELETE /projects/:id/domains/:domainId": {
+    action: "domain.delete",
+    arrange: (world) => aDomain(world, ""),
   },
   "POST /admin/invites": {
     action: "invite.create",

@@ -1,0 +1,424 @@
+import { randomUUID } from "node:crypto";
+import type { CustomDomain } from "@svc/proto";
+import { systemClock } from "@svc/runtime/system";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
+import { createLog } from "../../log.ts";
+import { createResolver } from "../../stores/dns/resolver.ts";
+import { startDns, type TestDns } from "../../stores/dns/testing.ts";
+import { requestTeardown } from "../projects/teardown/request.ts";
+import { domainNoticeWorker } from "./notices.ts";
+import { newDomain } from "./testing.ts";
+import { domainWorker } from "./worker.ts";
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+const edge = "192.0.2.1";
+
+let one: TestDns;
+let other: TestDns;
+let api: TestApi;
+let user: TestUser;
+/** What has passed by the database's clock, as far as workers ask it. */
+let laterMs = 0;
+const mails: { to: string; subject: string; text: string }[] = [];
+
+beforeAll(async () => {
+  one = await startDns();
+  other = await startDns("127.0.0.2");
+  api = await testApi({
+    config: {
+      domains: {
+        ...{ dnsServers: [one.server, other.server], edgeHost: "edge.svc.example" },
+        ...{ edgeAddresses: [edge], cdnRanges: ["198.51.100.0/24"] },
+      },
+    },
+  });
+  user = await api.newUser();
+});
+afterEach(() => {
+  laterMs = 0;
+  mails.length = 0;
+  for (const dns of [one, other]) dns.behave("answering");
+});
+afterAll(async () => {
+  await api?.[Symbol.asyncDispose]();
+  await one?.[Symbol.asyncDispose]();
+  await other?.[Symbol.asyncDispose]();
+});
+
+const newProject = (owner = user) => api.newProject(owner, { type: "ssr" });
+/** Another one each time. */
+const newName = (suffix = "example") => `n${randomUUID().slice(0, 8)}.${suffix}`;
+const pathOf = (projectId: string) => `/projects/${projectId}/domains`;
+const add = (projectId: string, domain: string, by = user, headers = {}) =>
+  api.call("POST", pathOf(projectId), { session: by.session, body: { domain }, headers });
+const list = async (projectId: string, by = user): Promise<CustomDomain[]> =>
+  (await api.call("GET", pathOf(projectId), { session: by.session })).body.domains;
+const route = (projectId: string, id: string, routingTarget: string, by = user) =>
+  api.call("PATCH", `${pathOf(projectId)}/${id}`, { session: by.session, body: { routingTarget } });
+const verify = (projectId: string, id: string, by = user) =>
+  api.call("POST", `${pathOf(projectId)}/${id}/verify`, { session: by.session });
+const remove = (projectId: string, id: string, by = user) =>
+  api.call("DELETE", `${pathOf(projectId)}/${id}`, { session: by.session });
+const told = ({ status, body }: { status: number; body: { error?: { code: string } } }) => [status, body.error?.code];
+
+const prove = ({ domain, records }: Pick<CustomDomain, "domain" | "records">, servers = [one, other]): void => {
+  for (const dns of servers) {
+    dns.set(domain, { A: [edge] });
+    dns.set(`_svc.${domain}`, { TXT: ["something else", records?.txtValue ?? ""] });
+  }
+};
+const unprove = (domain: string, servers = [one, other]): void => {
+  for (const dns of servers) dns.remove(`_svc.${domain}`);
+};
+
+/** One look at the domain, `after` so long from now by the database's clock. */
+async function look(domainId: string, after = 0): Promise<void> {
+  laterMs = after;
+  const { config, db } = api.context;
+  const work = domainWorker({
+    ...{ db, log: createLog("silent"), settings: config.domains },
+    resolver: createResolver({ clock: systemClock, servers: config.domains.dnsServers, timeoutMs: 3_000 }),
+    clock: async () => new Date(Date.now() + laterMs),
+  });
+  const item = { id: 0, kind: "domain", key: "k", payload: { domainId }, attempt: 1, maxAttempts: 5, ageMs: 0 };
+  await work(item, new AbortController().signal);
+}
+
+const hosts = (...names: string[]) =>
+  api.db
+    .selectFrom("site_host")
+    .select(["host", "project_id", "channel", "redirect_to"])
+    .where("host", "in", names)
+    .orderBy("host")
+    .execute();
+
+/** A project with a name that it has proven. */
+async function proven(domain = newName(), by = user) {
+  const project = await newProject(by);
+  const { body } = await add(project.id, domain, by);
+  prove(body.domain);
+  await look(body.domain.id);
+  return { project, domain, id: body.domain.id as string, records: body.domain.records };
+}
+
+test("a domain is added, proven, served, led elsewhere, disabled and removed", async () => {
+  const domain = newName();
+  const www = `www.${domain}`;
+  const project = await newProject();
+  const added = await add(project.id, domain.toUpperCase());
+  expect([added.status, added.body]).toMatchObject([
+    202,
+    {
+      ok: true,
+      queued: true,
+      domain: {
+        ...{ domain, status: "pending", routingTarget: "production", dnsStatus: null, certificate: null },
+        ...{ verifiedAt: null, lastCheckedAt: null, reason: null },
+        records: {
+          ...{ txtName: `_svc.${domain}`, txtValue: expect.stringMatching(/^svc-verify=[\w-]{22}$/) },
+          ...{ cnameTarget: "edge.svc.example", aRecordIp: edge, aRecordIps: [edge], aaaaRecordIps: [], apex: true },
+        },
+      },
+    },
+  ]);
+  const { id, createdAt, verifyUntil } = added.body.domain;
+  expect(Date.parse(verifyUntil) - Date.parse(createdAt)).toBe(48 * hourMs);
+
+  await look(id);
+  expect(await list(project.id)).toMatchObject([
+    { status: "pending", dnsStatus: "unresolved", reason: expect.stringContaining("_svc.") },
+  ]);
+  expect(await hosts(domain, www)).toEqual([]);
+
+  prove(added.body.domain);
+  await look(id);
+  const [verified] = await list(project.id);
+  expect(verified).toMatchObject({ status: "verified", dnsStatus: "direct", reason: null, verifyUntil: null });
+  expect(verified?.records).toBeUndefined();
+  expect(await hosts(domain, www)).toEqual([
+    { host: domain, project_id: project.id, channel: "production", redirect_to: null },
+    { host: www, project_id: project.id, channel: "production", redirect_to: domain },
+  ]);
+
+  expect((await route(project.id, id, "preview")).status).toBe(202);
+  expect((await hosts(domain, www)).map(({ channel }) => channel)).toEqual(["preview", "preview"]);
+  const disabled = await route(project.id, id, "disabled");
+  expect(disabled.body.domain).toMatchObject({ status: "verified", routingTarget: "disabled" });
+  expect(await hosts(domain, www)).toEqual([]);
+  await route(project.id, id, "production");
+  expect(await hosts(domain, www)).toHaveLength(2);
+
+  expect((await remove(project.id, id)).status).toBe(202);
+  expect([await hosts(domain, www), await list(project.id)]).toEqual([[], []]);
+  expect(told(await remove(project.id, id))).toEqual([404, "NOT_FOUND"]);
+});
+
+test("the same request with an Idempotency-Key adds one domain", async () => {
+  const project = await newProject();
+  const headers = { "idempotency-key": randomUUID() };
+  const domain = newName();
+  const answers = await Promise.all([1, 2, 3].map(() => add(project.id, domain, user, headers)));
+  expect(new Set(answers.map(({ body }) => body.domain.id)).size).toBe(1);
+  expect(told(await add(project.id, newName(), user, headers))).toEqual([409, "IDEMPOTENCY_CONFLICT"]);
+});
+
+describe("refused", () => {
+  test.each(["*.example.net", "co.uk", "shop.svc.localhost", "shop.test", "10.0.0.1", "a_b.example", "аррӏе.example"])(
+    "%s is no domain to attach",
+    async (domain) => {
+      const { id } = await newProject();
+      expect(told(await add(id, domain))).toEqual([422, "VALIDATION"]);
+    },
+  );
+
+  const withPlan = async (plan: NonNullable<Parameters<TestApi["newUser"]>[0]>["plan"] = {}) => {
+    const owner = await api.newUser({ plan });
+    return { owner, project: await newProject(owner) };
+  };
+
+  test("by a plan without databases, or without domains, whatever is asked for", async () => {
+    for (const changes of [{ max_databases: 0 }, { max_custom_domains: 0 }]) {
+      const { owner, project } = await withPlan(changes);
+      for (const domain of [newName(), "co.uk"])
+        expect(told(await add(project.id, domain, owner))).toEqual([403, "PLAN_FEATURE_UNAVAILABLE"]);
+    }
+  });
+
+  test("beyond the plan's number, also when all come at once", async () => {
+    const { owner, project } = await withPlan({ max_custom_domains: 2 });
+    const answers = await Promise.all([1, 2, 3, 4].map(() => add(project.id, newName(), owner)));
+    expect(answers.map(told).toSorted()).toEqual([
+      [202, undefined],
+      [202, undefined],
+      [403, "QUOTA_EXCEEDED"],
+      [403, "QUOTA_EXCEEDED"],
+    ]);
+    const { body } = await api.call("GET", pathOf(project.id), { session: owner.session });
+    expect(body.maxCustomDomains).toBe(2);
+  });
+
+  test("by a plan without previews or the dev channel; everything else is left to a smaller plan", async () => {
+    const { owner, project } = await withPlan({ previews_enabled: false, dev_sync_enabled: false, max_databases: 0 });
+    const { id, domain } = await newDomain(api.db, project.id, newName(), { status: "verified" });
+    for (const target of ["preview", "dev"])
+      expect(told(await route(project.id, id, target, owner))).toEqual([403, "PLAN_FEATURE_UNAVAILABLE"]);
+    expect((await route(project.id, id, "disabled", owner)).status).toBe(202);
+    expect((await route(project.id, id, "production", owner)).status).toBe(202);
+    expect(await hosts(domain)).toHaveLength(1);
+    expect((await verify(project.id, id, owner)).status).toBe(202);
+    expect((await remove(project.id, id, owner)).status).toBe(202);
+  });
+
+  test("a seventh look within a minute, of all domains of a project", async () => {
+    const { id: projectId } = await newProject();
+    const domains = await Promise.all([1, 2].map(() => newDomain(api.db, projectId, newName())));
+    const answers = [];
+    for (let at = 0; at < 7; at += 1) answers.push(told(await verify(projectId, domains[at % 2]?.id ?? "")));
+    expect(answers.filter(([status]) => status === 202)).toHaveLength(6);
+    expect(answers.at(-1)).toEqual([429, "RATE_LIMITED"]);
+  });
+
+  test("another's project, and another's domain", async () => {
+    const { project, id } = await proven();
+    const stranger = await api.newUser();
+    const own = await newProject(stranger);
+    for (const projectId of [project.id, own.id])
+      for (const answer of [await route(projectId, id, "dev", stranger), await remove(projectId, id, stranger)])
+        expect(told(answer)).toEqual([404, "NOT_FOUND"]);
+  });
+});
+
+describe("whose a name is", () => {
+  test("a pending claim takes nothing from anybody, and the first proof wins", async () => {
+    const domain = newName();
+    const [mine, theirs] = [await newProject(), await newProject()];
+    const first = (await add(mine.id, domain)).body.domain;
+    const second = (await add(theirs.id, domain)).body.domain;
+    expect(first.records.txtValue).not.toBe(second.records.txtValue);
+    prove(second);
+    await look(first.id);
+    await look(second.id);
+    expect((await list(mine.id))[0]?.status).toBe("pending");
+    expect((await list(theirs.id))[0]?.status).toBe("verified");
+    // What stands in DNS now is the other one's: a name that is proven stays.
+    prove(first);
+    await look(first.id);
+    expect((await list(mine.id))[0]).toMatchObject({ status: "pending", reason: expect.stringContaining("Another") });
+    expect(await hosts(domain)).toMatchObject([{ project_id: theirs.id }]);
+    expect(told(await add((await newProject()).id, domain))).toEqual([409, "CONFLICT"]);
+  });
+
+  test("an old record proves nothing to whoever adds the name anew", async () => {
+    const { project, domain, id, records } = await proven();
+    await remove(project.id, id);
+    for (const owner of [project, await newProject()]) {
+      const again = (await add(owner.id, domain)).body.domain;
+      expect(again.records.txtValue).not.toBe(records.txtValue);
+      await look(again.id);
+      expect((await list(owner.id))[0]?.status).toBe("pending");
+    }
+    expect(await hosts(domain)).toEqual([]);
+  });
+
+  test("pointing here proves nothing", async () => {
+    const project = await newProject();
+    const { id, domain } = (await add(project.id, newName())).body.domain;
+    for (const dns of [one, other]) dns.set(domain, { A: [edge] });
+    await look(id);
+    expect((await list(project.id))[0]).toMatchObject({ status: "pending", dnsStatus: "direct" });
+    expect(await hosts(domain)).toEqual([]);
+  });
+
+  test("one server alone proves nothing, and servers that fail are evidence of nothing", async () => {
+    const project = await newProject();
+    const added = (await add(project.id, newName())).body.domain;
+    prove(added, [one]);
+    await look(added.id);
+    expect((await list(project.id))[0]?.status).toBe("pending");
+    prove(added);
+    other.behave("failing");
+    await look(added.id);
+    expect((await list(project.id))[0]).toMatchObject({
+      status: "pending",
+      reason: expect.stringContaining("ESERVFAIL"),
+    });
+    other.behave("answering");
+    await look(added.id);
+    expect((await list(project.id))[0]?.status).toBe("verified");
+    for (const dns of [one, other]) dns.behave("failing");
+    for (let day = 1; day <= 9; day += 1) await look(added.id, day * dayMs);
+    expect((await list(project.id))[0]).toMatchObject({ status: "verified", reason: null });
+    expect(await hosts(added.domain)).toHaveLength(1);
+  });
+
+  test("a CNAME at the place of the proof leads to it", async () => {
+    const project = await newProject();
+    const { id, domain, records } = (await add(project.id, newName())).body.domain;
+    for (const dns of [one, other]) {
+      dns.set(`_svc.${domain}`, { CNAME: `proofs.${domain}` });
+      dns.set(`proofs.${domain}`, { TXT: [records.txtValue] });
+    }
+    await look(id);
+    expect((await list(project.id))[0]?.status).toBe("verified");
+  });
+
+  test("who loses the proof is told twice and loses the name after seven days, to whoever proves it then", async () => {
+    const { project, domain, id } = await proven();
+    unprove(domain);
+    const send = async () => {
+      const notice = domainNoticeWorker({
+        ...{ db: api.db, apiUrl: api.context.config.apiUrl },
+        mailer: { send: async (to, message) => void mails.push({ to, ...message }), close: () => undefined },
+      });
+      const queued = await api.db
+        .deleteFrom("work_item")
+        .where("kind", "=", "domain-notice")
+        .returning("payload")
+        .execute();
+      for (const { payload } of queued)
+        await notice(
+          { id: 0, kind: "domain-notice", key: "k", payload, attempt: 1, maxAttempts: 5, ageMs: 0 },
+          new AbortController().signal,
+        );
+      return mails.length;
+    };
+    const told: number[] = [];
+    for (let day = 1; day <= 7; day += 1) {
+      await look(id, day * dayMs);
+      told.push(await send());
+    }
+    expect(told).toEqual([1, 1, 1, 1, 1, 2, 2]);
+    expect(mails[0]).toMatchObject({ to: user.email, subject: expect.stringContaining(domain) });
+    const [failing] = await list(project.id);
+    expect(failing).toMatchObject({ status: "verified", records: { txtName: `_svc.${domain}` } });
+    expect(await hosts(domain)).toHaveLength(1);
+    // Somebody else may wait for it meanwhile.
+    const next = await newProject();
+    const claim = (await add(next.id, domain)).body.domain;
+    prove(claim);
+    const verify_until = new Date(Date.now() + 9 * dayMs);
+    await api.db.updateTable("custom_domain").set({ verify_until }).where("id", "=", claim.id).execute();
+    await look(claim.id, 7 * dayMs);
+    expect((await list(next.id))[0]?.status).toBe("pending");
+    await look(id, 8 * dayMs);
+    expect((await list(project.id))[0]).toMatchObject({ status: "failed", reason: expect.stringContaining("7 days") });
+    expect(await hosts(domain)).toEqual([]);
+    await look(claim.id, 8 * dayMs);
+    expect(await hosts(domain)).toMatchObject([{ project_id: next.id }]);
+  });
+
+  test("a window ends after 48 hours, and another one is opened by asking", async () => {
+    const project = await newProject();
+    const added = (await add(project.id, newName())).body.domain;
+    await look(added.id, 48 * hourMs + 1_000);
+    expect((await list(project.id))[0]).toMatchObject({
+      status: "failed",
+      reason: expect.stringContaining("48 hours"),
+    });
+    const asked = await verify(project.id, added.id);
+    expect(asked.body.domain).toMatchObject({ status: "pending" });
+    prove(added);
+    await look(added.id);
+    expect((await list(project.id))[0]?.status).toBe("verified");
+    // Asking takes nothing back.
+    unprove(added.domain);
+    expect((await verify(project.id, added.id)).body.domain.status).toBe("verified");
+    await look(added.id);
+    expect((await list(project.id))[0]?.status).toBe("verified");
+  });
+
+  test("a name goes with its project, and its www to whoever has the name above", async () => {
+    const apex = await proven();
+    const www = await proven(`www.${apex.domain}`);
+    expect(await hosts(www.domain)).toMatchObject([{ project_id: www.project.id, redirect_to: null }]);
+    await api.db.transaction().execute((tx) => requestTeardown(tx, [www.project.id]));
+    expect(await hosts(www.domain)).toMatchObject([{ project_id: apex.project.id, redirect_to: apex.domain }]);
+    await remove(apex.project.id, apex.id);
+    expect(await hosts(apex.domain, www.domain)).toEqual([]);
+    expect((await add((await newProject()).id, www.domain)).status).toBe(202);
+  });
+
+  test("two that prove a name in one moment do not both have it", async () => {
+    const domain = newName();
+    const projects = [await newProject(), await newProject()];
+    const claims = await Promise.all(projects.map(async ({ id }) => (await add(id, domain)).body.domain));
+    for (const dns of [one, other]) {
+      dns.set(domain, { A: [edge] });
+      dns.set(`_svc.${domain}`, { TXT: claims.map(({ records }) => records.txtValue) });
+    }
+    await Promise.all(claims.map(({ id }) => look(id)));
+    const statuses = await Promise.all(projects.map(async ({ id }) => (await list(id))[0]?.status));
+    expect(statuses.toSorted()).toEqual(["pending", "verified"]);
+  });
+});
+
+test("where a name leads is told and decides nothing", async () => {
+  const { project, domain, id } = await proven();
+  for (const [addresses, dnsStatus] of [
+    [["192.0.2.99"], "not-pointing"],
+    [["198.51.100.9"], "proxied"],
+    [[edge], "direct"],
+  ] as const) {
+    for (const dns of [one, other]) dns.set(domain, { A: [...addresses] });
+    await look(id);
+    expect((await list(project.id))[0]).toMatchObject({ status: "verified", dnsStatus });
+  }
+});
+
+test("each look leaves the next one to the queue, and a domain that is gone leaves none", async () => {
+  const project = await newProject();
+  const added = (await add(project.id, newName())).body.domain;
+  const queued = () =>
+    api.db.selectFrom("work_item").select("run_at").where("key", "=", `domain/${added.id}`).execute();
+  expect(await queued()).toHaveLength(1);
+  await look(added.id);
+  expect(await queued()).toHaveLength(1);
+  await verify(project.id, added.id);
+  const [now] = await queued();
+  expect(now?.run_at.getTime()).toBeLessThanOrEqual(Date.now() + 1_000);
+  await remove(project.id, added.id);
+  await look(added.id);
+  expect(await list(project.id)).toEqual([]);
+});

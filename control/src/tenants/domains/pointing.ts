@@ -1,0 +1,45 @@
+// @pure
+import { BlockList, isIP } from "node:net";
+import type { DnsStatus } from "@svc/proto";
+
+/** A set of addresses, also such as are written in another way. */
+export function addressSet(entries: readonly string[]): (address: string) => boolean {
+  const set = new BlockList();
+  for (const entry of entries) {
+    const [address = "", bits] = entry.split("/");
+    const family = familyOf(address);
+    if (family === null) continue;
+    if (bits === undefined) set.addAddress(address, family);
+    else set.addSubnet(address, Number(bits), family);
+  }
+  return (address) => {
+    const family = familyOf(address);
+    return family !== null && set.check(address, family);
+  };
+}
+
+const familyOf = (address: string): "ipv4" | "ipv6" | null => {
+  const version = isIP(address);
+  if (version === 0) return null;
+  return version === 4 ? "ipv4" : "ipv6";
+};
+
+/**
+ * Where a name leads, by its addresses. A single foreign one counts: visitors and authorities that meet it do not reach us, and
+ * a forgotten AAAA is the usual one.
+ *
+ * @param addresses of the name; empty: it has none
+ */
+export function pointingOf(
+  domain: string,
+  addresses: readonly string[],
+  isOurs: (address: string) => boolean,
+  isProxy: (address: string) => boolean,
+): { status: DnsStatus; problem: string | null } {
+  if (addresses.length === 0) return { status: "unresolved", problem: `${domain} has no address in DNS yet.` };
+  if (addresses.every(isOurs)) return { status: "direct", problem: null };
+  if (addresses.every(isProxy)) return { status: "proxied", problem: null };
+  const foreign = addresses.filter((address) => !isOurs(address));
+  const also = foreign.length < addresses.length ? "also leads" : "leads";
+  return { status: "not-pointing", problem: `${domain} ${also} to ${foreign.join(", ")}, which is not this platform.` };
+}

@@ -1,0 +1,107 @@
+// @pure
+
+import { type DomainStatus, type ErrorCode, limits, plural, type RoutingTarget } from "@svc/proto";
+import { apexOf, wwwTwinOf } from "@svc/proto/domains";
+
+/** Why something is refused, in a sentence for people. */
+export interface Refusal {
+  code: ErrorCode;
+  message: string;
+}
+
+/** What a plan says of custom domains. */
+export interface DomainPlan {
+  maxCustomDomains: number;
+  maxDatabases: number;
+  previewsEnabled: boolean;
+  devSyncEnabled: boolean;
+}
+
+/** Another claim of a name, or an earlier one of the same project. */
+export interface Claim {
+  status: DomainStatus;
+  isOwn: boolean;
+  /** Its proof is gone, and the name will be its project's no more. */
+  isFailing: boolean;
+}
+
+/**
+ * What stands against attaching a domain. What is paid for has domains and databases alike, so a plan without the one has
+ * not the other. Exact while the project and the name are locked.
+ *
+ * @param count domains that the project has
+ * @param claims of the same name
+ */
+export function additionRefusal(plan: DomainPlan, count: number, claims: readonly Claim[]): Refusal | null {
+  const { maxCustomDomains } = plan;
+  if (plan.maxDatabases === 0 || maxCustomDomains === 0) return noDomains;
+  if (claims.some(({ isOwn }) => isOwn)) return { code: "CONFLICT", message: "The project has that domain already." };
+  if (claims.some(({ status, isFailing }) => status === "verified" && !isFailing))
+    return { code: "CONFLICT", message: "Another project has proven that domain." };
+  if (claims.filter(({ status }) => status === "pending").length >= limits.domainClaimsPerName)
+    return { code: "CONFLICT", message: "Too many projects claim that domain now. Try again in two days." };
+  if (count >= maxCustomDomains)
+    return {
+      code: "QUOTA_EXCEEDED",
+      message: `The plan allows ${plural(maxCustomDomains, "custom domain")} per project.`,
+    };
+  return null;
+}
+
+const unavailable = (what: string): Refusal => ({
+  code: "PLAN_FEATURE_UNAVAILABLE",
+  message: `The plan does not include ${what}.`,
+});
+const noDomains = unavailable("custom domains");
+
+/** What stands against leading a domain to a channel. That there is no deployment of it yet does not. */
+export function routeRefusal(plan: DomainPlan, target: RoutingTarget): Refusal | null {
+  if (target === "preview" && !plan.previewsEnabled) return unavailable("previews");
+  if (target === "dev" && !plan.devSyncEnabled) return unavailable("the dev channel");
+  return null;
+}
+
+// ------------------------------------------------------------- hosts
+
+/** A name that a project has proven. */
+export interface ProvenDomain {
+  id: string;
+  projectId: string;
+  domain: string;
+  target: RoutingTarget;
+}
+
+/** A name at which edges answer. */
+export interface CustomHost {
+  host: string;
+  domainId: string;
+  projectId: string;
+  channel: Exclude<RoutingTarget, "disabled">;
+  /** Null: it serves. */
+  redirectTo: string | null;
+}
+
+/** Names whose hosts a change of `domain` can change, itself first. */
+export function concernedNames(domain: string): string[] {
+  const apex = apexOf(domain);
+  const twin = wwwTwinOf(apex);
+  if (domain === apex && twin !== null) return [domain, twin];
+  return domain === twin ? [domain, apex] : [domain];
+}
+
+/**
+ * The hosts that names have by who has proven them. An apex brings its www along, unless somebody has proven that by itself:
+ * then it is theirs, also while it is disabled.
+ *
+ * @param proven of all names of `concernedNames`
+ */
+export function hostsOf(proven: readonly ProvenDomain[]): CustomHost[] {
+  const names = new Set(proven.map(({ domain }) => domain));
+  return proven.flatMap(({ id: domainId, projectId, domain, target }) => {
+    if (target === "disabled") return [];
+    const twin = wwwTwinOf(domain);
+    const own: CustomHost = { host: domain, domainId, projectId, channel: target, redirectTo: null };
+    // After its target, to which it refers.
+    return twin === null || names.has(twin) ? [own] : [own, { ...own, host: twin, redirectTo: domain }];
+  });
+}

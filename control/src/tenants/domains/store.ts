@@ -1,0 +1,175 @@
+import type { RoutingTarget } from "@svc/proto";
+import { sql } from "kysely";
+import { routeTopic } from "../../fleet/cluster/topics.ts";
+import { notify } from "../../stores/db/notify.ts";
+import type { Db } from "../../stores/db/pool.ts";
+import type { Domain, NewDomain } from "../../stores/db/tables.ts";
+import { wakeWork } from "../../stores/work/wake.ts";
+import { type CustomHost, concernedNames, hostsOf } from "./rules.ts";
+import type { Verdict } from "./steps.ts";
+
+/** Work of this kind looks at what DNS says of a domain. */
+export const domainWork = "domain";
+
+export interface DomainLook {
+  domainId: string;
+}
+
+/** By name. */
+export const listDomains = (db: Db, projectId: string): Promise<Domain[]> =>
+  db.selectFrom("custom_domain").selectAll().where("project_id", "=", projectId).orderBy("domain").execute();
+
+/** `lock` keeps it as it is until the transaction ends. */
+export async function findDomain(
+  db: Db,
+  { projectId, domainId }: { projectId: string; domainId: string },
+  { lock = false } = {},
+): Promise<Domain | null> {
+  const row = await db
+    .selectFrom("custom_domain")
+    .selectAll()
+    .where("id", "=", domainId)
+    .where("project_id", "=", projectId)
+    .$if(lock, (query) => query.forUpdate())
+    .executeTakeFirst();
+  return row ?? null;
+}
+
+export const insertDomain = (tx: Db, values: NewDomain): Promise<Domain> =>
+  tx.insertInto("custom_domain").values(values).returningAll().executeTakeFirstOrThrow();
+
+/**
+ * Decides about names one after another, whoever claims them, until the transaction ends. After the projects' locks, and of
+ * several names in their order.
+ */
+export async function lockNames(tx: Db, domains: readonly string[]): Promise<void> {
+  const names = [...new Set(domains.flatMap(concernedNames))].toSorted();
+  for (const name of names)
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`custom domain ${name}`}, 0))`.execute(tx);
+}
+
+/** Who claims a name. Exact while it is locked. */
+export const listClaims = (
+  tx: Db,
+  domain: string,
+): Promise<Pick<Domain, "project_id" | "status" | "failing_since">[]> =>
+  tx
+    .selectFrom("custom_domain")
+    .select(["project_id", "status", "failing_since"])
+    .where("domain", "=", domain)
+    .execute();
+
+/** How often looks at domains of the project were asked for in the last minute. */
+export async function countLooks(tx: Db, projectId: string, action: string): Promise<number> {
+  const { count } = await tx
+    .selectFrom("audit")
+    .select((audit) => audit.fn.countAll<number>().as("count"))
+    .where("target", "=", projectId)
+    .where("action", "=", action)
+    .where("at", ">", sql<Date>`clock_timestamp() - interval '1 minute'`)
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+/** Has a worker look at once. */
+export const lookNow = (tx: Db, domainId: string): Promise<void> =>
+  wakeWork(tx, { kind: domainWork, key: keyOf(domainId), payload: { domainId } satisfies DomainLook });
+
+/** Has a worker look `at` then, unless one is to look anyway. */
+export async function lookLater(tx: Db, domainId: string, at: Date): Promise<void> {
+  const payload = JSON.stringify({ domainId } satisfies DomainLook);
+  await sql`
+    insert into work_item (kind, key, payload, run_at)
+    select ${domainWork}, ${keyOf(domainId)}, ${payload}::jsonb, ${at}
+    where not exists (select from work_item where key = ${keyOf(domainId)} and state = 'queued')`.execute(tx);
+}
+
+const keyOf = (domainId: string): string => `${domainWork}/${domainId}`;
+
+export const storeVerdict = (
+  tx: Db,
+  id: string,
+  { reason, dnsStatus, ...verdict }: Omit<Verdict, "nextCheckAt" | "news">,
+  now: Date,
+): Promise<Domain> =>
+  tx
+    .updateTable("custom_domain")
+    .set({
+      ...{ status: verdict.status, reason, dns_status: dnsStatus, last_checked_at: now },
+      ...{ verify_until: verdict.verifyUntil, verified_at: verdict.verifiedAt },
+      ...{ failing_since: verdict.failingSince, warnings: verdict.warnings, warned_at: verdict.warnedAt },
+    })
+    .where("id", "=", id)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+
+/** A pending or failed one is looked for until `verifyUntil`. */
+export const openWindow = (tx: Db, id: string, verifyUntil: Date): Promise<Domain> =>
+  tx
+    .updateTable("custom_domain")
+    .set({ status: "pending", verify_until: verifyUntil })
+    .where("id", "=", id)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+
+export const setTarget = (tx: Db, id: string, target: RoutingTarget): Promise<Domain> =>
+  tx
+    .updateTable("custom_domain")
+    .set({ routing_target: target })
+    .where("id", "=", id)
+    .returningAll()
+    .executeTakeFirstOrThrow();
+
+/** Its hosts go with it. Those of other projects that come instead: `placeHosts`. */
+export const deleteDomain = (tx: Db, id: string) => tx.deleteFrom("custom_domain").where("id", "=", id).execute();
+
+/** The end of all domains of projects: whoever else claims one of their names may have it, or its www, from then on. */
+export async function releaseDomains(tx: Db, projectIds: readonly string[]): Promise<void> {
+  const held = await tx.selectFrom("custom_domain").select("domain").where("project_id", "in", projectIds).execute();
+  if (held.length === 0) return;
+  const names = held.map(({ domain }) => domain);
+  await lockNames(tx, names);
+  await tx.deleteFrom("custom_domain").where("project_id", "in", projectIds).execute();
+  for (const name of names) await placeHosts(tx, name);
+}
+
+/**
+ * Brings the hosts of `domain` and of its twin to what the proven domains ask for, and tells the publisher of routes. Needs the
+ * name locked.
+ */
+export async function placeHosts(tx: Db, domain: string): Promise<void> {
+  const names = concernedNames(domain);
+  const proven = await tx
+    .selectFrom("custom_domain")
+    .select(["id", "project_id", "domain", "routing_target"])
+    .where("domain", "in", names)
+    .where("status", "=", "verified")
+    .execute();
+  const wanted = hostsOf(
+    proven.map((row) => ({ ...row, projectId: row.project_id, target: row.routing_target })),
+  ).filter(({ host }) => names.includes(host));
+  await tx
+    .deleteFrom("site_host")
+    .where("host", "in", names)
+    .where("domain_id", "is not", null)
+    .$if(wanted.length > 0, (query) =>
+      query.where(
+        "host",
+        "not in",
+        wanted.map(({ host }) => host),
+      ),
+    )
+    .execute();
+  for (const host of wanted) await placeHost(tx, host);
+  await notify(tx, routeTopic);
+}
+
+/** A name of the platform's own never gives way. */
+async function placeHost(tx: Db, { host, domainId, projectId, channel, redirectTo }: CustomHost): Promise<void> {
+  const values = { project_id: projectId, channel, redirect_to: redirectTo, domain_id: domainId };
+  await tx
+    .insertInto("site_host")
+    .values({ host, ...values })
+    .onConflict((conflict) => conflict.column("host").doUpdateSet(values).where("site_host.domain_id", "is not", null))
+    .execute();
+}

@@ -1,0 +1,120 @@
+import { proofName, proofValue } from "@svc/proto/domains";
+import { recordAudit } from "../../http/audit.ts";
+import type { Log } from "../../log.ts";
+import type { Config } from "../../settings/settings.ts";
+import { type DatabaseClock, databaseClock } from "../../stores/db/clock.ts";
+import type { Db } from "../../stores/db/pool.ts";
+import type { Domain } from "../../stores/db/tables.ts";
+import { agreed, type Resolver } from "../../stores/dns/resolver.ts";
+import { enqueue } from "../../stores/work/queue.ts";
+import type { WorkHandler } from "../../stores/work/worker.ts";
+import { edgeAddresses } from "./edge-addresses.ts";
+import { type DomainNotice, noticeWork } from "./notices.ts";
+import { addressSet, pointingOf } from "./pointing.ts";
+import { afterLook, type DomainState, type Look, type News } from "./steps.ts";
+import { type DomainLook, listClaims, lockNames, lookLater, placeHosts, storeVerdict } from "./store.ts";
+
+export interface DomainWorkerDeps {
+  db: Db;
+  resolver: Resolver;
+  settings: Config["domains"];
+  log: Log;
+  /** The database's unless given. */
+  clock?: DatabaseClock;
+}
+
+/** Work of kind `domain`: looks once at what DNS says of a domain, acts on it, and leaves the next look to the queue. */
+export function domainWorker(deps: DomainWorkerDeps): WorkHandler {
+  const { db, log, clock = databaseClock } = deps;
+  return async (item) => {
+    const { domainId } = item.payload as DomainLook;
+    const known = await findById(db, domainId);
+    if (known === null) return { state: "done" };
+    const look = await lookAt(deps, known);
+    await db.transaction().execute(async (tx) => {
+      const project = await tx
+        .selectFrom("project")
+        .select("id")
+        .where("id", "=", known.project_id)
+        .where("deleting_at", "is", null)
+        .forNoKeyUpdate()
+        .executeTakeFirst();
+      if (project === undefined) return;
+      await lockNames(tx, [known.domain]);
+      // Somebody may have asked for another window meanwhile, or detached it.
+      const row = await findById(tx, domainId, { lock: true });
+      if (row === null) return;
+      const now = await clock(tx);
+      const isHeld = (await listClaims(tx, row.domain)).some(
+        (claim) => claim.status === "verified" && claim.project_id !== row.project_id,
+      );
+      const { nextCheckAt, news, ...verdict } = afterLook(row.domain, stateOf(row), look, isHeld, now);
+      await storeVerdict(tx, row.id, verdict, now);
+      if (verdict.status !== row.status) await placeHosts(tx, row.domain);
+      if (news !== null) await tell(tx, row, news);
+      if (nextCheckAt !== null) await lookLater(tx, row.id, nextCheckAt);
+      if (verdict.status !== row.status)
+        log.info(
+          { projectId: row.project_id, domain: row.domain, from: row.status, to: verdict.status, why: verdict.reason },
+          "domain",
+        );
+    });
+    return { state: "done" };
+  };
+}
+
+async function findById(db: Db, id: string, { lock = false } = {}): Promise<Domain | null> {
+  const row = await db
+    .selectFrom("custom_domain")
+    .selectAll()
+    .where("id", "=", id)
+    .$if(lock, (query) => query.forUpdate())
+    .executeTakeFirst();
+  return row ?? null;
+}
+
+async function lookAt({ db, resolver, settings }: DomainWorkerDeps, { domain, txt_token }: Domain): Promise<Look> {
+  const wanted = proofValue(txt_token);
+  const [proof, addresses, ours] = await Promise.all([
+    // Servers may differ in whatever else stands there.
+    agreed(resolver, async (server) => {
+      const texts = await server.txt(proofName(domain));
+      if (texts.kind !== "found") return texts;
+      return texts.values.includes(wanted) ? { kind: "found", values: [wanted] } : { kind: "absent" };
+    }),
+    resolver.addresses(domain),
+    ourAddresses(db, resolver, settings),
+  ]);
+  const dns =
+    addresses.kind === "unknown"
+      ? null
+      : pointingOf(
+          domain,
+          addresses.kind === "found" ? addresses.values : [],
+          addressSet(ours),
+          addressSet(settings.cdnRanges),
+        );
+  return { proof: proof.kind === "unknown" ? { unknown: proof.reason } : proof.kind, dns };
+}
+
+/** Where edges are, also those that only the name says which CNAMEs lead to. */
+async function ourAddresses(db: Db, resolver: Resolver, settings: Config["domains"]): Promise<string[]> {
+  const [known, named] = await Promise.all([edgeAddresses(db, settings), resolver.addresses(settings.edgeHost)]);
+  return [...known, ...(named.kind === "found" ? named.values : [])];
+}
+
+const stateOf = (row: Domain): DomainState => ({
+  ...{ status: row.status, reason: row.reason, dnsStatus: row.dns_status, verifyUntil: row.verify_until },
+  ...{ verifiedAt: row.verified_at, failingSince: row.failing_since },
+  ...{ warnings: row.warnings, warnedAt: row.warned_at },
+});
+
+async function tell(tx: Db, { id, project_id: projectId, domain }: Domain, news: News): Promise<void> {
+  if (news === "warned") {
+    const payload: DomainNotice = { domainId: id };
+    await enqueue(tx, { kind: noticeWork, key: `${noticeWork}/${id}`, payload });
+    return;
+  }
+  const action = `domain.${news}`;
+  await recordAudit(tx, { caller: null, address: "", action, target: projectId, detail: { domain } });
+}
