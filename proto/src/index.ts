@@ -6,6 +6,7 @@ export * from "./api/database-change.ts";
 export * from "./api/database-volume.ts";
 export * from "./api/deployment.ts";
 export * from "./api/doctor.ts";
+export * from "./api/domain.ts";
 export * from "./api/env.ts";
 export {
   channel as channelSchema,

@@ -174,6 +174,15 @@ export const limits = {
   cursorLengthMax: 512,
   idempotencyKeyLengthMax: 255,
 
+  // Custom domains
+  domainLengthMax: 253,
+  // As typed: before it is a name.
+  domainTextLengthMax: 300,
+  domainWindowHours: 48,
+  domainGraceDays: 7,
+  domainClaimsPerName: 20,
+  domainVerifiesPerMinute: 6,
+
   // Requests
   jsonBodyBytesMax: 1024 * 1024,
   emailLengthMax: 254,

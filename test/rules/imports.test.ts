@@ -101,7 +101,7 @@ const impureWords = [
   /\bawait\b/,
 ];
 /** What a file that only decides may use besides its own kind. All of `proto` is shapes and decisions. */
-const pureLibraries = /^(@bufbuild\/protobuf|@svc\/proto(\/.*)?|zod|node:net|node:path|node:url)$/;
+const pureLibraries = /^(@bufbuild\/protobuf|@svc\/proto(\/.*)?|zod|tldts|node:net|node:path|node:url)$/;
 
 const withoutComments = (text: string): string => text.replaceAll(/\/\*[\s\S]*?\*\/|\/\/.*/g, "");
 

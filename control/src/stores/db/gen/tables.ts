@@ -134,6 +134,25 @@ export interface ClusterTable {
   rotation_finished_at: Nullable<Date>;
 }
 
+export interface CustomDomainTable {
+  id: string;
+  project_id: string;
+  domain: string;
+  status: "pending" | "verified" | "failed";
+  routing_target: "production" | "preview" | "dev" | "disabled";
+  txt_token: string;
+  reason: Nullable<string>;
+  dns_status: Nullable<"direct" | "proxied" | "unresolved" | "not-pointing">;
+  created_at: Date;
+  verify_until: Nullable<Date>;
+  verified_at: Nullable<Date>;
+  last_checked_at: Nullable<Date>;
+  next_check_at: Nullable<Date>;
+  failing_since: Nullable<Date>;
+  warnings: Generated<number>;
+  warned_at: Nullable<Date>;
+}
+
 export interface DatabaseTable {
   id: string;
   project_id: string;
@@ -631,6 +650,7 @@ export interface SiteHostTable {
   redirect_until: Nullable<Date>;
   for_next_slug: Generated<boolean>;
   redirected_until: Nullable<Date>;
+  domain_id: Nullable<string>;
 }
 
 export interface TaskTable {
@@ -816,6 +836,7 @@ export interface Database {
   channel_state: ChannelStateTable;
   claim_link: ClaimLinkTable;
   cluster: ClusterTable;
+  custom_domain: CustomDomainTable;
   database: DatabaseTable;
   database_backup: DatabaseBackupTable;
   database_backup_schedule: DatabaseBackupScheduleTable;
