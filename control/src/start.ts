@@ -8,6 +8,8 @@ import { type Collector, createCollector } from "./fleet/artifacts/collect.ts";
 import { collectBaseImages } from "./fleet/base-images/collect.ts";
 import { createBaseImages } from "./fleet/base-images/fetch.ts";
 import { openAuthority } from "./fleet/ca/authority.ts";
+import { startCertificates } from "./fleet/certificates/start.ts";
+import { certificateKind } from "./fleet/certificates/worker.ts";
 import { createFleet, type Fleet } from "./fleet/cluster/fleet.ts";
 import { operatorFacts } from "./fleet/cluster/operators.ts";
 import { announceServer } from "./fleet/cluster/presence.ts";
@@ -39,10 +41,11 @@ import { createListener } from "./stores/db/listen.ts";
 import { migrate } from "./stores/db/migrate.ts";
 import { createPool, type Db, fromPool } from "./stores/db/pool.ts";
 import { seedPlans } from "./stores/db/seed.ts";
+import { createResolver } from "./stores/dns/resolver.ts";
 import { createEtcd, type Etcd } from "./stores/etcd/index.ts";
 import { type Bucket, createBucket } from "./stores/s3/bucket.ts";
 import { createSecrets, type Secrets } from "./stores/secrets.ts";
-import { startWorkers, type WorkGroup } from "./stores/work/worker.ts";
+import { startWorkers, type WorkGroup, type WorkHandler } from "./stores/work/worker.ts";
 import { sweepAccountRepositories } from "./tenants/account-registry/sweep.ts";
 import { countEtcd, serveMetrics } from "./tenants/admin/metrics/start.ts";
 import { deleteUserKind } from "./tenants/admin/users/deletion/request.ts";
@@ -97,11 +100,14 @@ const checksAtOnce = 2;
 const copiesAtOnce = 4;
 /** Each may take hours, and new copies must not wait for them. */
 const fetchesAtOnce = 2;
+/** Each waits for a CA and for edges most of the time, and CAs take so many orders in a time. */
+const certificatesAtOnce = 8;
 /** One changed plan may concern thousands of projects, of which none is in a hurry. */
 const limitsAtOnce = 2;
 /** How long after its death a worker's item is taken over. */
 const workLeaseMs = 10_000;
 const etcdReadyMs = 60_000;
+const dnsTimeoutMs = 6_000;
 const logQueryMs = 10_000;
 const janitorTimeoutMs = 10_000;
 /** Longer than any statement may take: a loop that has not turned by then waits for something that never comes. */
@@ -171,6 +177,17 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
   );
   const tunnels = createTunnels({ clock, random, db });
   const openLine = lineOpener(tunnels);
+  const resolver = createResolver({ clock, servers: config.domains.dnsServers, timeoutMs: dnsTimeoutMs });
+  const { acme } = config;
+  const certificates =
+    acme &&
+    stack.use(
+      startCertificates({
+        ...{ clock, random, db, secrets, listener, resolver, fleet, acme, metrics, log },
+        edgeHost: config.domains.edgeHost,
+        wildcard: null,
+      }),
+    );
   const link = stack.use(
     await startLink({
       config,
@@ -192,6 +209,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       loadPlacement: createPlacementLoader(clock, assignment),
       loadRun: (attemptId) => loadRun(assignment, attemptId),
       loadGates: (projectIds) => loadGates(db, gateSecret, projectIds),
+      certificates: certificates?.feed ?? null,
       ownsLog: (nodeId, streamId, tx) => ownsLogStream(tx, nodeId, streamId),
       baseImages,
       tunnels,
@@ -217,6 +235,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       groups: workGroups({
         ...{ clock, random, config, db, etcd, fleet, registry, secrets, collector, mailer, log },
         ...{ openLine, sql, bucket, openCopyFiles: tunnels.open },
+        workOnCertificates: certificates?.work ?? null,
       }),
     }),
   );
@@ -326,6 +345,8 @@ export interface WorkParts {
   bucket: Bucket | null;
   openCopyFiles: OpenCopyFiles;
   sql: SqlRunner;
+  /** Null: there is no CA, and what was queued waits for one. */
+  workOnCertificates: WorkHandler | null;
   log: Log;
 }
 
@@ -339,6 +360,7 @@ export function workGroups({
   sql,
   bucket,
   openCopyFiles,
+  workOnCertificates,
   ...work
 }: WorkParts): WorkGroup[] {
   const { clock, random, db, fleet, registry, log } = work;
@@ -390,6 +412,9 @@ export function workGroups({
     },
     { concurrency: fetchesAtOnce, handlers: { [fetchWork]: fetchWorker({ ...work, secrets, bucket, openCopyFiles }) } },
     { concurrency: checksAtOnce, handlers: { [checkKind]: checkWorker({ ...work, secrets, openLine, sql }) } },
+    ...(workOnCertificates === null
+      ? []
+      : [{ concurrency: certificatesAtOnce, handlers: { [certificateKind]: workOnCertificates } }]),
     { concurrency: limitsAtOnce, handlers: { [applyLimitsKind]: applyLimitsWorker(work) } },
   ];
 }

@@ -49,7 +49,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
   const metrics = createMetrics({ process: config.metricsListen !== null });
   const pulse = createPulse(clock.steadyMs);
   const state: Readiness = { caddyConfigured: false };
-  const { applier, gates, traffic, ...edge } = opened.use(
+  const { applier, gates, certificates, challenges, traffic, ...edge } = opened.use(
     await startEdge(config, {
       pull: registry.pull,
       onApplied: (state) => watch?.report(state),
@@ -79,6 +79,8 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
       renewal: link.renewal,
       applier,
       gates,
+      certificates,
+      challenges,
       traffic,
       address: addressOf(config.httpListen),
       version,

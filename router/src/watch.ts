@@ -8,6 +8,8 @@ import type { Random } from "@svc/runtime/random";
 import type { Wake } from "@svc/runtime/wake";
 import { type Endpoints, runSession, type Send } from "@svc/uplink";
 import type { AppliedState, Applier } from "./apply.ts";
+import type { Certificates } from "./certificates/certificates.ts";
+import type { Challenges } from "./certificates/challenges.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Gates } from "./password/gates.ts";
@@ -32,6 +34,8 @@ export interface WatchDeps {
   transport(): Transport;
   applier: Pick<Applier, "state" | "submit">;
   gates: Pick<Gates, "learn">;
+  certificates: Pick<Certificates, "learn">;
+  challenges: Pick<Challenges, "learn">;
   traffic: Pick<Traffic, "open" | "acknowledged" | "closed">;
   /** Where visitors reach this edge: an address or a host name. */
   address: string;
@@ -50,6 +54,21 @@ export function createWatch(deps: WatchDeps): Watch {
   const instanceId = random.uuid();
   let send: Send<SessionRequest> | null = null;
   let renewedAtMs: number | null = null;
+  /** Says what became of a message, to the session that it came by. */
+  function answer(
+    open: Send<SessionRequest>,
+    number: bigint,
+    work: () => Promise<{ error: string; tokens: string[] }>,
+  ): void {
+    work()
+      .catch((err: unknown) => {
+        log.error({ err }, "what control told of certificates could not be taken over");
+        return { error: "the edge could not keep it", tokens: [] };
+      })
+      .then((value) => open(request({ case: "certificatesHeld", value: { number, ...value } })))
+      // The session is over: the next one begins with all of it.
+      .catch(() => {});
+  }
   return {
     report({ generation, digest, error, behindHosts, resync }) {
       send?.(request({ case: "applied", value: { generation, digest, error, behindHosts, resync } }));
@@ -65,7 +84,7 @@ export function createWatch(deps: WatchDeps): Watch {
         onOpen(open) {
           const { clusterEpoch, generation, digest, behindHosts } = applier.state();
           const served = { clusterEpoch, generation, digest, behindHosts };
-          const about = { bootId, instanceId, address, version, knowsGates: true };
+          const about = { bootId, instanceId, address, version, knowsGates: true, knowsCertificates: true };
           open(request({ case: "hello", value: { ...served, ...about } }));
         },
         onMessage({ message }, open) {
@@ -83,6 +102,14 @@ export function createWatch(deps: WatchDeps): Watch {
             renewedAtMs = null;
           }
           if (message.case === "gates") void gates.learn(message.value.gates);
+          if (message.case === "certificates") {
+            const { number } = message.value;
+            answer(open, number, async () => ({ error: await deps.certificates.learn(message.value), tokens: [] }));
+          }
+          if (message.case === "challenges") {
+            const { number, challenges } = message.value;
+            answer(open, number, async () => ({ error: "", tokens: await deps.challenges.learn(challenges) }));
+          }
           if (message.case === "renewNow") deps.renewal.signal();
           if (message.case === "trafficAck") traffic.acknowledged(message.value);
           if (message.case === "table") applier.submit(message.value);

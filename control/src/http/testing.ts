@@ -231,6 +231,8 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   enrollListen: { host: "127.0.0.1", port: 0 },
   metricsListen: null,
   content: { scheme: "http", domain: "svc.localhost", port: ":8080" },
+  domains: { dnsServers: [], edgeHost: "edge.svc.localhost" },
+  acme: null,
   registry: { url: "http://127.0.0.1:9", publicHost: "registry.svc.test", tokenKey, eventsSecret: null },
   registryAllow: [],
   masterKeys: [randomBytes(32)],

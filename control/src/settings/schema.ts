@@ -36,6 +36,18 @@ const areProxies = (items: readonly string[]): boolean =>
     return item === "loopback" || (version !== 0 && isNetwork && rest.length === 0);
   });
 
+const dnsServersMax = 4;
+const areServers = (items: readonly string[]): boolean =>
+  items.length <= dnsServersMax &&
+  items.every((item) => {
+    const [, inBrackets, bare, portText] = /^(?:\[([^\]]+)\]|([^[\]]+?))(?::(\d{1,5}))?$/.exec(item) ?? [];
+    if (isIP(item) === 6) return true;
+    if (portText !== undefined && (Number(portText) < 1 || Number(portText) > 65_535)) return false;
+    return inBrackets === undefined ? isIP(bare ?? "") === 4 : isIP(inBrackets) === 6;
+  });
+
+const directory = z.url({ protocol: /^https$/ });
+
 /** Whatever else a URL may have is taken for nothing, and a password in it would be shown where the member is named. */
 const areMembers = (items: readonly string[]): boolean =>
   items.length > 0 &&
@@ -68,6 +80,18 @@ export const settings = z.strictObject({
   SVC_ENROLL_LISTEN: listen.default("127.0.0.1:7444"),
   SVC_METRICS_LISTEN: listen.refine(isPrivateListen, privateListenHint).optional(),
   SVC_CONTENT_URL: origin.default("http://svc.localhost:8080"),
+  SVC_DNS_SERVERS: list
+    .default([])
+    .refine(areServers, "must be at most four addresses, each with a port or without: 10.0.0.53, [fd00::53]:5353"),
+  SVC_EDGE_HOST: host.optional(),
+  SVC_ACME_DIRECTORY: directory.optional(),
+  SVC_ACME_FALLBACK_DIRECTORY: directory.optional(),
+  SVC_ACME_EMAIL: z.email().optional(),
+  SVC_ACME_ROOT_FILE: z.string().optional(),
+  SVC_ACME_PROFILE: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,64}$/, "must be the name of a profile, such as tlsserver")
+    .default("tlsserver"),
   SVC_REGISTRY_URL: origin.default("http://127.0.0.1:5000"),
   SVC_REGISTRY_PUBLIC_URL: origin.optional(),
   SVC_REGISTRY_TOKEN_KEY_FILE: z.string().optional(),

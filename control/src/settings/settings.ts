@@ -28,6 +28,18 @@ export interface BucketSettings {
   secretAccessKey: string;
 }
 
+/** CAs that speak ACME. */
+export interface AcmeConfig {
+  /** URLs of their directories, in the order in which they are asked. */
+  directories: [string, ...string[]];
+  /** Whom a CA tells of trouble; null: nobody. */
+  email: string | null;
+  /** PEM of the only authorities that the CAs' own servers may come from; null: those of the system. */
+  rootPem: string | null;
+  /** What kind of certificate is asked for, where a CA offers it. */
+  profile: string;
+}
+
 export interface Config {
   apiListen: ListenAddress;
   /** Origin under which browsers and clients reach the API; no trailing slash. */
@@ -42,6 +54,15 @@ export interface Config {
   metricsListen: ListenAddress | null;
   /** Where tenants' sites answer: scheme, domain, and ":port" or "" for the scheme's own. */
   content: { scheme: "http" | "https"; domain: string; port: string };
+  /** Names that tenants attach to their sites, and how they lead here. */
+  domains: {
+    /** `ip` or `ip:port`; empty: those of the system. Of several, two must agree. */
+    dnsServers: string[];
+    /** Where their CNAMEs lead. */
+    edgeHost: string;
+  };
+  /** Where certificates of sites come from; null: nowhere. */
+  acme: AcmeConfig | null;
   /** The cluster's own, and what control signs its tokens with (PEM). */
   registry: {
     url: string;

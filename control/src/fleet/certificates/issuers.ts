@@ -1,22 +1,11 @@
 import type { Clock } from "@svc/runtime/clock";
 import { version } from "@svc/runtime/version";
+import type { AcmeConfig } from "../../settings/settings.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Secrets } from "../../stores/secrets.ts";
 import { type AcmeClient, createAcmeClient } from "./acme/client.ts";
 import { type AccountKey, createAccountKey, readAccountKey } from "./acme/jws.ts";
 import { accountKeyAad } from "./store.ts";
-
-/** CAs that certificates come from, in the order in which they are asked. */
-export interface AcmeSettings {
-  /** URLs of their directories. */
-  directories: [string, ...string[]];
-  /** Whom a CA tells of trouble; null: nobody. */
-  email: string | null;
-  /** PEM of the only authorities that the CAs' own servers may come from; null: those of the system. */
-  rootPem: string | null;
-  /** What kind of certificate is asked for, where a CA offers it. */
-  profile: string;
-}
 
 /** A CA, and the account that all replicas have there. */
 export interface Issuer {
@@ -31,7 +20,7 @@ export interface Issuer {
 /** By the URL of its directory. */
 export type FindIssuer = (directory: string) => Promise<Issuer>;
 
-export function createIssuers(deps: { clock: Clock; db: Db; secrets: Secrets; acme: AcmeSettings }): FindIssuer {
+export function createIssuers(deps: { clock: Clock; db: Db; secrets: Secrets; acme: AcmeConfig }): FindIssuer {
   const opened = new Map<string, Promise<Issuer>>();
   return (directory) => {
     const known = opened.get(directory);
@@ -46,7 +35,7 @@ export function createIssuers(deps: { clock: Clock; db: Db; secrets: Secrets; ac
 
 async function openIssuer(
   directory: string,
-  { clock, db, secrets, acme }: { clock: Clock; db: Db; secrets: Secrets; acme: AcmeSettings },
+  { clock, db, secrets, acme }: { clock: Clock; db: Db; secrets: Secrets; acme: AcmeConfig },
 ): Promise<Issuer> {
   const key = await accountKey(directory, db, secrets, clock.now());
   const { rootPem, email } = acme;

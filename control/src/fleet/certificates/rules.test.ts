@@ -51,12 +51,27 @@ describe("limits of orders", () => {
 
   test.each([
     { when: "nothing was ordered", spent: spent({}), isRenewal: false, inMs: 0 },
-    { when: "new names have used their part", spent: spent({ orderedNew: an(200, hour) }), isRenewal: false, inMs: 2 * hour },
+    {
+      when: "new names have used their part",
+      spent: spent({ orderedNew: an(200, hour) }),
+      isRenewal: false,
+      inMs: 2 * hour,
+    },
     { when: "new names have used their part", spent: spent({ orderedNew: an(200, hour) }), isRenewal: true, inMs: 0 },
     { when: "all of it is used", spent: spent({ ordered: an(300, hour) }), isRenewal: true, inMs: 2 * hour },
-    { when: "a domain has many names", spent: spent({ issuedBelow: an(45, dayMs) }), isRenewal: false, inMs: 6 * dayMs },
+    {
+      when: "a domain has many names",
+      spent: spent({ issuedBelow: an(45, dayMs) }),
+      isRenewal: false,
+      inMs: 6 * dayMs,
+    },
     { when: "a domain has many names", spent: spent({ issuedBelow: an(45, dayMs) }), isRenewal: true, inMs: 0 },
-    { when: "a name got one again and again", spent: spent({ issuedFor: an(4, dayMs) }), isRenewal: true, inMs: 6 * dayMs },
+    {
+      when: "a name got one again and again",
+      spent: spent({ issuedFor: an(4, dayMs) }),
+      isRenewal: true,
+      inMs: 6 * dayMs,
+    },
   ])("when $when, renewal $isRenewal", ({ spent, isRenewal, inMs }) => {
     expect(orderMoment(spent, isRenewal, now).getTime() - now.getTime()).toBe(inMs);
   });
@@ -84,7 +99,11 @@ describe("CAA", () => {
     { when: "nobody may", records: [issue(";")], allows: false },
     { when: "only reports are asked for", records: [issue("mailto:a@b.example", "iodef")], allows: true },
     { when: "something unknown matters", records: [issue("x", "future", true), issue("ca.example")], allows: false },
-    { when: "wildcards are another's", records: [issue("ca.example"), issue("other.example", "issuewild")], allows: true },
+    {
+      when: "wildcards are another's",
+      records: [issue("ca.example"), issue("other.example", "issuewild")],
+      allows: true,
+    },
   ])("when $when", ({ records, allows }) => {
     expect(caaAllows(records, ["ca.example"], false)).toBe(allows);
   });

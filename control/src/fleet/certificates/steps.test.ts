@@ -134,7 +134,9 @@ describe("months of renewals", () => {
   }) {
     const random = chance(options.seed);
     const ends = inMs(options.days * dayMs);
-    const all = Array.from({ length: options.names }, (_, index) => aCertificate("none", { name: `shop-${index}.test` }));
+    const all = Array.from({ length: options.names }, (_, index) =>
+      aCertificate("none", { name: `shop-${index}.test` }),
+    );
     const orders: { name: string; at: Date; isRenewal: boolean }[] = [];
     const gaps: string[] = [];
     const change = (certificate: Certificate, changes: Partial<Certificate>) => Object.assign(certificate, changes);
@@ -144,7 +146,8 @@ describe("months of renewals", () => {
     for (let at = now; at < ends; at = next(at)) {
       if (options.isAway(at)) continue;
       for (const certificate of all) {
-        if (certificate.held !== null && certificate.held.notAfter <= at) gaps.push(`${certificate.name} ${at.toISOString()}`);
+        if (certificate.held !== null && certificate.held.notAfter <= at)
+          gaps.push(`${certificate.name} ${at.toISOString()}`);
         const isDue = certificate.nextAt <= at || certificate.order !== null;
         for (let steps = 0; isDue && steps < 10; steps += 1) {
           const step = nextStep(certificate, { isWanted: true, isAnswered: true, now: at });
@@ -165,7 +168,8 @@ describe("months of renewals", () => {
             if (random() < options.failureShare) change(certificate, failed(certificate, refused, at, random()));
             else change(certificate, issued({ notBefore: at, notAfter, issuer: order.directory, ariId }, at, random()));
           } else if (step.do === "ask") {
-            const left = (certificate.held?.notAfter.getTime() ?? 0) - options.lifeDays * dayMs * (0.3 + random() * 0.05);
+            const left =
+              (certificate.held?.notAfter.getTime() ?? 0) - options.lifeDays * dayMs * (0.3 + random() * 0.05);
             change(certificate, advised(certificate, { renewAt: new Date(left), retryAfterMs: 6 * hourMs }, at));
           } else throw new Error(`a step that is not expected: ${step.do}`);
         }
@@ -179,7 +183,14 @@ describe("months of renewals", () => {
     at >= inMs(fromDays * dayMs) && at < inMs(toDays * dayMs);
 
   test.each([
-    { when: "certificates of 90 days, and 200 days", lifeDays: 90, days: 200, hasAdvice: false, share: 0.1, renewals: 2 },
+    {
+      when: "certificates of 90 days, and 200 days",
+      lifeDays: 90,
+      days: 200,
+      hasAdvice: false,
+      share: 0.1,
+      renewals: 2,
+    },
     { when: "certificates of 45 days, and 60 days", lifeDays: 45, days: 60, hasAdvice: true, share: 0.1, renewals: 1 },
     { when: "certificates of 6 days, and 60 days", lifeDays: 6, days: 60, hasAdvice: true, share: 0.1, renewals: 12 },
   ])("with $when no name is ever without one", ({ lifeDays, days, hasAdvice, share, renewals }) => {

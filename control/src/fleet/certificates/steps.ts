@@ -102,7 +102,10 @@ export function nextStep(certificate: Certificate, { isWanted, isAnswered, now }
     case "challenge_published":
       if (isAnswered) return { do: "start" };
       if (isPast(since, answeredWithinMs))
-        return { do: "give up", why: own("not-answered", "Not every edge, or server of DNS, gave the answer in time.") };
+        return {
+          do: "give up",
+          why: own("not-answered", "Not every edge, or server of DNS, gave the answer in time."),
+        };
       return { do: "wait", until: now };
     case "validating":
       if (isPast(since, validatedWithinMs))

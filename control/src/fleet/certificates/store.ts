@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import type { CertificateTable } from "../../stores/db/gen/tables.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Secrets } from "../../stores/secrets.ts";
-import { orderWindows, type SpentOrders } from "./rules.ts";
+import { orderWindows, type SpentOrders, type Validity } from "./rules.ts";
 import type { Certificate, CertificateState, Failure, Held } from "./steps.ts";
 
 /** Topic on which the database itself announces what edges are told of certificates, and what decides about it. */
@@ -69,15 +69,26 @@ export async function addNames(
     .execute();
 }
 
+export interface KnownName {
+  name: string;
+  registeredDomain: string;
+  nextAt: Date;
+  isUnderWay: boolean;
+  held: Validity | null;
+}
+
 /** Every name that is known, with what decides whether somebody has to look at it. */
-export async function listDue(
-  db: Db,
-): Promise<{ name: string; registeredDomain: string; nextAt: Date; isUnderWay: boolean }[]> {
+export async function listDue(db: Db): Promise<KnownName[]> {
   const rows = await db
     .selectFrom("certificate")
     .select(["name", "registered_domain as registeredDomain", "next_at as nextAt", "order_url as orderUrl"])
+    .select(["not_before as notBefore", "not_after as notAfter"])
     .execute();
-  return rows.map(({ orderUrl, ...row }) => ({ ...row, isUnderWay: orderUrl !== null }));
+  return rows.map(({ orderUrl, notBefore, notAfter, ...row }) => ({
+    ...row,
+    isUnderWay: orderUrl !== null,
+    held: notBefore === null || notAfter === null ? null : { notBefore, notAfter },
+  }));
 }
 
 /** What a step adds to the change of a certificate. */
@@ -229,7 +240,12 @@ async function countSpent(
   );
   const none = { count: 0, oldest: null };
   const of = (kind: keyof SpentOrders) => rows.find((row) => row.kind === kind) ?? none;
-  return { ordered: of("ordered"), orderedNew: of("orderedNew"), issuedBelow: of("issuedBelow"), issuedFor: of("issuedFor") };
+  return {
+    ordered: of("ordered"),
+    orderedNew: of("orderedNew"),
+    issuedBelow: of("issuedBelow"),
+    issuedFor: of("issuedFor"),
+  };
 }
 
 /** A certificate came of the last order of a name. */
@@ -238,25 +254,4 @@ export async function noteIssued(db: Db, directory: string, name: string, now: D
     update acme_order set issued_at = ${now} where id = (
       select id from acme_order where directory = ${directory} and name = ${name} and issued_at is null
       order by at desc limit 1)`.execute(db);
-}
-
-const spentDays = 8;
-/** Of names that nobody wants: they may be wanted again before, and a CA gives few certificates of one name. */
-const unwantedDays = 30;
-
-/** Deletes what has no use any more. Returns how many rows. */
-export async function forgetCertificates(db: Db, now: Date): Promise<number> {
-  const ago = (days: number) => new Date(now.getTime() - days * 86_400_000);
-  const orders = await db.deleteFrom("acme_order").where("at", "<", ago(spentDays)).executeTakeFirst();
-  const certificates = await db
-    .deleteFrom("certificate")
-    .where("order_url", "is", null)
-    .where((where) =>
-      where.or([
-        where("not_after", "<", ago(unwantedDays)),
-        where.and([where("not_after", "is", null), where("next_at", "<", ago(unwantedDays))]),
-      ]),
-    )
-    .executeTakeFirst();
-  return Number(orders.numDeletedRows) + Number(certificates.numDeletedRows);
 }

@@ -33,7 +33,8 @@ export async function loadWanted(
   const wanted = new Map<string, WantedName>();
   const add = (name: string, twinOf: string | null): void => {
     const below = apexOf(name.replace(/^\*\./, ""));
-    if (registeredDomain === null || below === registeredDomain) wanted.set(name, { name, registeredDomain: below, twinOf });
+    if (registeredDomain === null || below === registeredDomain)
+      wanted.set(name, { name, registeredDomain: below, twinOf });
   };
   // Whoever proved the twin itself decides about it.
   const proven = new Set(rows.map(({ domain }) => domain));

@@ -85,6 +85,16 @@ function startReplica(options: { withWildcard?: boolean } = {}): AsyncDisposable
   return replica;
 }
 
+/** Names whose end was told. */
+let late: readonly string[] = [];
+const aRound = () =>
+  certificateRound({
+    ...{ clock: systemClock, db: database.db, wildcard: null, log },
+    tellLate: (names) => {
+      late = names;
+    },
+  });
+
 const find = (name: string) =>
   database.db.selectFrom("certificate").selectAll().where("name", "=", name).executeTakeFirst();
 const isIssued = (name: string) =>
@@ -150,7 +160,7 @@ describe("nothing is ordered for", () => {
     { when: "one at which nobody has looked", domain: { dns_status: null } },
   ])("$when", async ({ domain }) => {
     await aDomain(database.db, "a.quiet.example", domain);
-    await certificateRound({ clock: systemClock, db: database.db, wildcard: null, log });
+    await aRound();
     expect(await find("a.quiet.example")).toBeUndefined();
     expect(await database.db.selectFrom("work_item").selectAll().execute()).toEqual([]);
   });
@@ -189,7 +199,7 @@ test("a renewal leaves the old certificate in place until the new one is there",
   edgesAnswer = false;
   const now = systemClock.now();
   await database.db.updateTable("certificate").set({ renew_at: now, next_at: now }).execute();
-  await certificateRound({ clock: systemClock, db: database.db, wildcard: null, log });
+  await aRound();
   const during = await until("the renewal to begin", async () => {
     const row = await find("a.again.example");
     return row?.state === "challenge_published" ? row : null;
@@ -203,6 +213,27 @@ test("a renewal leaves the old certificate in place until the new one is there",
     { is_renewal: false, issued_at: expect.any(Date) },
     { is_renewal: true, issued_at: expect.any(Date) },
   ]);
+});
+
+test("the end of a certificate that is not renewed is told while its name is wanted", async () => {
+  await aDomain(database.db, "a.late.example");
+  await aRound();
+  const days = (count: number) => new Date(systemClock.now().getTime() + count * 86_400_000);
+  const shown = { chain: "chain", key: Buffer.from("key"), fingerprint: "f", issuer: "https://ca.test/dir" };
+  const end = (notAfter: Date) =>
+    database.db
+      .updateTable("certificate")
+      .set({ ...shown, state: "issued", not_before: days(-80), not_after: notAfter, next_at: days(1) })
+      .execute();
+  await end(days(40));
+  await aRound();
+  expect(late).toEqual([]);
+  await end(days(10));
+  await aRound();
+  expect(late).toEqual(["a.late.example"]);
+  await database.db.deleteFrom("custom_domain").execute();
+  await aRound();
+  expect(late).toEqual([]);
 });
 
 test("two replicas share one account and place one order for a name", async () => {
@@ -225,7 +256,7 @@ test("a CA that is away is the CA's fault, and one that lost its accounts gets t
   const tryNow = async () => {
     const now = systemClock.now();
     await database.db.updateTable("certificate").set({ next_at: now }).execute();
-    await certificateRound({ clock: systemClock, db: database.db, wildcard: null, log });
+    await aRound();
   };
   await tryNow();
   await hasFailed("a.away.example", "accountDoesNotExist");
@@ -243,7 +274,7 @@ test("after three failures of a CA the other one is asked", async () => {
     await hasFailed("a.second.example", "away");
     const now = systemClock.now();
     await database.db.updateTable("certificate").set({ ca_failures: 3, next_at: now }).execute();
-    await certificateRound({ clock: systemClock, db: database.db, wildcard: null, log });
+    await aRound();
     expect((await isIssued("a.second.example")).issuer).toBe(first);
   } finally {
     directories = [first];

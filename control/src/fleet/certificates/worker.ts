@@ -3,6 +3,7 @@ import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import { z } from "zod";
 import type { Log } from "../../log.ts";
+import type { AcmeConfig } from "../../settings/settings.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Resolver } from "../../stores/dns/resolver.ts";
 import type { Secrets } from "../../stores/secrets.ts";
@@ -14,7 +15,7 @@ import { dnsValue, keyAuthorization, newKeyPem } from "./acme/jws.ts";
 import { BadChain, readLeaf } from "./acme/leaf.ts";
 import { AcmeError } from "./acme/problem.ts";
 import { findObstacle } from "./checks.ts";
-import type { AcmeSettings, FindIssuer, Issuer } from "./issuers.ts";
+import type { FindIssuer, Issuer } from "./issuers.ts";
 import { chooseCa, momentWithin, orderMoment } from "./rules.ts";
 import {
   advised,
@@ -67,7 +68,7 @@ export interface CertificateWorkDeps {
   db: Db;
   secrets: Secrets;
   resolver: Resolver;
-  acme: AcmeSettings;
+  acme: AcmeConfig;
   findIssuer: FindIssuer;
   /** The name that custom domains point at. */
   edgeHost: string;
@@ -219,7 +220,8 @@ export function certificateWorker(deps: CertificateWorkDeps): WorkHandler {
 
   async function ask(certificate: Certificate, signal: AbortSignal): Promise<Certificate> {
     const { held } = certificate;
-    if (held === null || held.ariId === null) return save(certificate, { askAt: null, nextAt: certificate.renewAt ?? clock.now() });
+    if (held === null || held.ariId === null)
+      return save(certificate, { askAt: null, nextAt: certificate.renewAt ?? clock.now() });
     try {
       const { client } = await findIssuer(held.issuer);
       const window = await client.renewalInfo(held.ariId, signal);
@@ -286,7 +288,9 @@ export function certificateWorker(deps: CertificateWorkDeps): WorkHandler {
     if (!(error instanceof AcmeError)) throw error;
     const { trouble, problem, retryAfterMs } = error;
     if (problem?.type === "accountDoesNotExist") {
-      const issuer = await findIssuer(certificate.order?.directory ?? chooseCa(acme.directories, certificate.caFailures));
+      const issuer = await findIssuer(
+        certificate.order?.directory ?? chooseCa(acme.directories, certificate.caFailures),
+      );
       await issuer.forgetAccount();
     }
     // A CA that is away for a moment is asked again about an order that it has taken.
@@ -319,9 +323,7 @@ interface Pause {
 }
 
 const pauseOf = ({ retryAfterMs }: Pick<AcmeOrder, "retryAfterMs">): Pause =>
-  retryAfterMs === null
-    ? {}
-    : { pauseMs: Math.min(Math.max(retryAfterMs, lookAgain.leastMs), lookAgain.mostMs) };
+  retryAfterMs === null ? {} : { pauseMs: Math.min(Math.max(retryAfterMs, lookAgain.leastMs), lookAgain.mostMs) };
 
 const refusal = (code: string, text: string): Failure => ({ code, text, isCas: false, retryAfterMs: null });
 

@@ -21,6 +21,7 @@ import { forwardGoneProjects } from "../agents/gone-projects.ts";
 import { forwardLogQueries } from "../agents/log-query.ts";
 import { serveNode } from "../agents/node-session.ts";
 import type { Authority } from "../ca/authority.ts";
+import type { CertificateFeed } from "../certificates/feed.ts";
 import { prefix } from "../cluster/keys.ts";
 import { nodeTopic } from "../cluster/topics.ts";
 import type { ClusterViews } from "../cluster/views.ts";
@@ -75,6 +76,8 @@ export interface LinkDeps {
   loadPlacement: (placementId: string) => Promise<Placement | null>;
   /** What guards these projects now; those that are open are left out. */
   loadGates: (projectIds: readonly string[]) => Promise<Gate[]>;
+  /** What edges show over TLS and answer CAs; null: control gets no certificates. */
+  certificates: CertificateFeed | null;
   /** What an attempt runs; null when there is nothing to run. */
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
   /** Whether an agent's stream (a placement's or an attempt's id) is a log on that node. */
@@ -162,10 +165,11 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
     session: (call) => track(serveNode(call, nodeDeps)),
     tunnel: takeTunnel(calls, deps.tunnels),
   });
+  const edgeDeps = { ...sessionDeps, tables, loadGates: deps.loadGates, certificates: deps.certificates };
   serve(link, EdgeService, {
     renewCertificate: renewCertificate("edge", calls),
     issueRegistryToken: issueEdgeToken(calls, tables),
-    session: (call) => track(serveEdge(call, { ...sessionDeps, tables, loadGates: deps.loadGates })),
+    session: (call) => track(serveEdge(call, edgeDeps)),
   });
   const enrollment = createServer(timings);
   const joins = createTokenBucket(joinRate);

@@ -101,6 +101,7 @@ export async function aWorld(): Promise<World> {
         loadPlacement: async (placementId) => aPlacement(placementId),
         loadRun: async (attemptId) => aRunOffer(attemptId),
         loadGates: async () => [],
+        certificates: null,
         ownsLog: async () => true,
         baseImages: { fetch: async () => null },
         tunnels: createTunnels({ clock: systemClock, random: systemRandom, db: database.db }),

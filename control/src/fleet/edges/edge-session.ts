@@ -4,6 +4,9 @@ import { clip, limits, stripControl } from "@svc/proto";
 import type { Applied, Gate, Hello, SessionRequest, SessionResponseSchema } from "@svc/proto/edge";
 import type { Clock } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
+import { tokensMax } from "../certificates/answering.ts";
+import type { CertificateFeed } from "../certificates/feed.ts";
+import { createCertificateSender } from "../certificates/sender.ts";
 import { behindHostsMax, type EdgeAppliedValue, type EdgeSessionValue, keys } from "../cluster/keys.ts";
 import { saveFacts } from "../nodes/store.ts";
 import { createClockSkewWriter } from "../sessions/clock-skew.ts";
@@ -31,6 +34,8 @@ export interface EdgeSessionDeps extends SessionDeps {
   tables: TableFeed;
   /** What guards these projects now. */
   loadGates: (projectIds: readonly string[]) => Promise<Gate[]>;
+  /** What edges show over TLS and answer CAs; null: control gets no certificates. */
+  certificates: CertificateFeed | null;
 }
 
 const farewells: Farewells<Response> = {
@@ -93,11 +98,12 @@ function appliedValue(
 
 async function converse(
   { stream, identity: { id: edgeId } }: EdgeVisitor,
-  { version, address, knowsGates }: Hello,
+  hello: Hello,
   key: SessionKey,
   deps: EdgeSessionDeps,
 ): Promise<void> {
   const { clock, random, authority, timings, log } = deps;
+  const { version, address, knowsGates, knowsCertificates } = hello;
   const { signal } = stream;
   const sender = createTableSender({
     ...{ clock, edgeId, knowsGates, timings, log, signal },
@@ -124,6 +130,22 @@ async function converse(
     signal,
   );
 
+  let applied = appliedValue({ ...hello, error: "" }, clock.now());
+  const record = (change: Partial<EdgeAppliedValue>): void => {
+    applied = { ...applied, ...change };
+    writer.record(applied);
+  };
+  const { certificates: feed } = deps;
+  // A router that has no use for secrets is told none.
+  const certificates =
+    feed === null || !knowsCertificates
+      ? null
+      : createCertificateSender({
+          ...{ clock, random, edgeId, feed, log, signal },
+          send: stream.send,
+          onAnswering: (tokens) => record({ challenges: tokens.slice(0, tokensMax), at: clock.now().toISOString() }),
+        });
+
   const clockSkew = createClockSkewWriter({
     ...{ clock, daemonId: edgeId, write: key.write, log, signal },
     everyMs: timings.clockWriteEveryMs,
@@ -139,8 +161,10 @@ async function converse(
         clockSkew.heard(message.value.wallMs);
         return stream.send({ message: { case: "renewAck", value: { n: message.value.n } } });
       case "applied":
-        writer.record(appliedValue(message.value, clock.now()));
+        record(appliedValue(message.value, clock.now()));
         return sender.answered(message.value);
+      case "certificatesHeld":
+        return certificates?.answered(message.value);
       case "traffic":
         return traffic.receive(message.value);
       default:
@@ -165,9 +189,9 @@ async function converse(
     gates.wake();
     sender.wake();
   });
-  // A router that has no use for secrets is told none.
+  using _certificates = feed?.subscribe(() => certificates?.wake());
   const telling = knowsGates ? gates.run() : Promise.resolve();
-  await Promise.all([telling, sender.run(), writer.run(), traffic.run(), untilAborted(signal)]);
+  await Promise.all([telling, certificates?.run(), sender.run(), writer.run(), traffic.run(), untilAborted(signal)]);
 }
 
 const idleMs = 60_000;
