@@ -130,6 +130,20 @@ function offsite(s: Settings): Config["offsite"] {
   return { endpoint, bucket, region, prefix, accessKeyId, secretAccessKey };
 }
 
+function acme(s: Settings): Config["acme"] {
+  const { SVC_ACME_DIRECTORY: first, SVC_ACME_FALLBACK_DIRECTORY: second, SVC_ACME_ROOT_FILE: rootFile } = s;
+  if (first === undefined) {
+    if (second !== undefined) throw new ConfigError("SVC_ACME_DIRECTORY: set it to the CA that is asked first");
+    return null;
+  }
+  return {
+    directories: second === undefined ? [first] : [first, second],
+    email: s.SVC_ACME_EMAIL ?? null,
+    rootPem: rootFile === undefined ? null : readFile(rootFile, "SVC_ACME_ROOT_FILE").toString("utf8"),
+    profile: s.SVC_ACME_PROFILE,
+  };
+}
+
 const publicAddress = (host: string | undefined, port: number) => (host === undefined ? null : { host, port });
 
 /** Reads and checks every setting; throws `ConfigError` naming the first that is wrong. Unknown SVC_ settings of other programs are ignored. */
@@ -180,6 +194,7 @@ export function readConfig(now: Date, env: Readonly<Record<string, string | unde
       edgeAddresses: s.SVC_EDGE_ADDRESSES,
       cdnRanges: s.SVC_CDN_RANGES,
     },
+    acme: acme(s),
     registry: {
       url: new URL(s.SVC_REGISTRY_URL).origin,
       publicHost: s.SVC_REGISTRY_PUBLIC_URL === undefined ? null : ownRegistry(s.SVC_REGISTRY_PUBLIC_URL).host,

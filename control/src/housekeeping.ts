@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { expireResourceHours, expireSamples, foldSamples } from "./fleet/agents/fold-samples.ts";
+import { forgetCertificates } from "./fleet/certificates/forget.ts";
 import { expireNodeEvents } from "./fleet/nodes/events/store.ts";
 import { expireTraffic } from "./fleet/traffic/expire.ts";
 import { deleteExpired } from "./identity/auth/expire.ts";
@@ -54,6 +55,7 @@ export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRule
     volumes: () => forgetVolumes(db),
     changes: () => forgetChanges(db),
     nodeEvents: () => expireNodeEvents(db),
+    certificates: () => forgetCertificates(db),
   };
   const counts: Record<string, number> = {};
   for (const [part, keep] of Object.entries(parts)) {

@@ -109,6 +109,7 @@ test("every kind of work is taken up again after it was given up, or has a reaso
     ...{ clock: systemClock, random: systemRandom, mailer: null },
     ...{ bucket: null, openCopyFiles: () => Promise.reject(new Error("no node")) },
     openLine: () => Promise.reject(new Error("no node")),
+    workOnCertificates: async () => ({ state: "done" }),
     sql: stack.use(createSqlRunner({ clock: systemClock, log })),
     resolver: createResolver({ clock: systemClock, servers: [], timeoutMs: 1_000 }),
     ...{ config: settings, db, etcd: connection, fleet, registry, log },

@@ -10,6 +10,8 @@ import { type Collector, createCollector } from "./fleet/artifacts/collect.ts";
 import { collectBaseImages } from "./fleet/base-images/collect.ts";
 import { createBaseImages } from "./fleet/base-images/fetch.ts";
 import { openAuthority } from "./fleet/ca/authority.ts";
+import { startCertificates } from "./fleet/certificates/start.ts";
+import { certificateKind } from "./fleet/certificates/worker.ts";
 import { createFleet, type Fleet } from "./fleet/cluster/fleet.ts";
 import { operatorFacts } from "./fleet/cluster/operators.ts";
 import { announceServer } from "./fleet/cluster/presence.ts";
@@ -45,7 +47,7 @@ import { createResolver, type Resolver } from "./stores/dns/resolver.ts";
 import { createEtcd, type Etcd } from "./stores/etcd/index.ts";
 import { type Bucket, createBucket } from "./stores/s3/bucket.ts";
 import { createSecrets, type Secrets } from "./stores/secrets.ts";
-import { startWorkers, type WorkGroup } from "./stores/work/worker.ts";
+import { startWorkers, type WorkGroup, type WorkHandler } from "./stores/work/worker.ts";
 import { sweepAccountRepositories } from "./tenants/account-registry/sweep.ts";
 import { countEtcd, serveMetrics } from "./tenants/admin/metrics/start.ts";
 import { deleteUserKind } from "./tenants/admin/users/deletion/request.ts";
@@ -105,6 +107,8 @@ const copiesAtOnce = 4;
 const fetchesAtOnce = 2;
 /** Each waits for servers of DNS, some of which never answer. */
 const domainsAtOnce = 32;
+/** Each waits for a CA and for edges most of the time, and CAs take so many orders in a time. */
+const certificatesAtOnce = 8;
 /** One changed plan may concern thousands of projects, of which none is in a hurry. */
 const limitsAtOnce = 2;
 /** How long after its death a worker's item is taken over. */
@@ -180,6 +184,17 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
   );
   const tunnels = createTunnels({ clock, random, db });
   const openLine = lineOpener(tunnels);
+  const resolver = createResolver({ clock, servers: config.domains.dnsServers, timeoutMs: dnsTimeoutMs });
+  const { acme } = config;
+  const certificates =
+    acme &&
+    stack.use(
+      startCertificates({
+        ...{ clock, random, db, secrets, listener, resolver, fleet, acme, metrics, log },
+        edgeHost: config.domains.edgeHost,
+        wildcard: null,
+      }),
+    );
   const link = stack.use(
     await startLink({
       config,
@@ -202,6 +217,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       loadRun: (attemptId) => loadRun(assignment, attemptId),
       loadGates: (projectIds) => loadGates(db, gateSecret, projectIds),
       loadSalts: config.analytics ? () => loadSalts({ clock, db, secrets }) : null,
+      certificates: certificates?.feed ?? null,
       ownsLog: (nodeId, streamId, tx) => ownsLogStream(tx, nodeId, streamId),
       baseImages,
       tunnels,
@@ -227,7 +243,8 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       groups: workGroups({
         ...{ clock, random, config, db, etcd, fleet, registry, secrets, collector, mailer, log },
         ...{ openLine, sql, bucket, openCopyFiles: tunnels.open },
-        resolver: createResolver({ clock, servers: config.domains.dnsServers, timeoutMs: dnsTimeoutMs }),
+        resolver,
+        workOnCertificates: certificates?.work ?? null,
       }),
     }),
   );
@@ -339,6 +356,8 @@ export interface WorkParts {
   openCopyFiles: OpenCopyFiles;
   sql: SqlRunner;
   resolver: Resolver;
+  /** Null: there is no CA, and what was queued waits for one. */
+  workOnCertificates: WorkHandler | null;
   log: Log;
 }
 
@@ -353,6 +372,7 @@ export function workGroups({
   bucket,
   openCopyFiles,
   resolver,
+  workOnCertificates,
   ...work
 }: WorkParts): WorkGroup[] {
   const { clock, random, db, fleet, registry, log } = work;
@@ -409,6 +429,9 @@ export function workGroups({
       concurrency: domainsAtOnce,
       handlers: { [domainWork]: domainWorker({ db, log, resolver, settings: config.domains }) },
     },
+    ...(workOnCertificates === null
+      ? []
+      : [{ concurrency: certificatesAtOnce, handlers: { [certificateKind]: workOnCertificates } }]),
     { concurrency: limitsAtOnce, handlers: { [applyLimitsKind]: applyLimitsWorker(work) } },
   ];
 }

@@ -34,6 +34,7 @@ test.each([
       "docker.io",
       ...platform,
       "etcd-client",
+      "pebble",
       "openssl",
       "e2fsprogs",
       "git",

@@ -191,6 +191,7 @@ export const routerSpec = (facts: DaemonFacts): ProgramSpec => ({
     SVC_EDGE_TLS: "internal",
     SVC_CADDY_ADMIN: facts.layout.caddyAdmin,
     SVC_ROUTER_LISTEN: loopback(facts.ports.pages),
+    SVC_EDGE_CERTIFICATES_LISTEN: loopback(facts.ports.certificates),
     SVC_CONTENT_DOMAIN: contentDomain,
   }),
   ready: "line",

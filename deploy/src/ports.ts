@@ -13,6 +13,7 @@ export const portSettings = {
   postgres: { setting: "SVC_PORT_POSTGRES", port: 4432, use: "Postgres" },
   registry: { setting: "SVC_PORT_REGISTRY", port: 4500, use: "artifact registry" },
   pages: { setting: "SVC_PORT_PAGES", port: 4480, use: "the router's own pages" },
+  certificates: { setting: "SVC_PORT_CERTIFICATES", port: 4481, use: "certificates, as Caddy asks itself for them" },
   metrics: { setting: "SVC_PORT_METRICS", port: 4600, use: "metrics of control" },
   metricsEdge: { setting: "SVC_PORT_METRICS_EDGE", port: 4610, use: "metrics of the router" },
   metricsNode: { setting: "SVC_PORT_METRICS_NODE", port: 4620, use: "metrics of the agents, each at its own address" },

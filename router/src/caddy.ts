@@ -5,6 +5,7 @@ import { run } from "@svc/runtime/command";
 import { programAt } from "@svc/runtime/programs";
 import { pause } from "@svc/runtime/sleep";
 import type { Log } from "./log.ts";
+import { caddyProblem } from "./render/caddy-version.ts";
 import type { JsonObject } from "./render/json.ts";
 
 /** Caddy does not run, or does not want what it was given. */
@@ -101,13 +102,21 @@ function call(
 }
 
 /** What `<binary> version` says, such as `2.6.2` or `v2.11.4 h1:…`. */
-export async function caddyVersion(binary: string): Promise<string> {
+async function caddyVersion(binary: string): Promise<string> {
   try {
     const { stdout } = await run([programAt("caddy", binary), "version"], { timeoutMs: 10_000 });
     return stdout.trim();
   } catch (cause) {
     throw new CaddyError(`${binary} does not tell its version`, { cause });
   }
+}
+
+/** The same, of a Caddy that does for this edge. */
+export async function usableCaddy(binary: string): Promise<string> {
+  const version = await caddyVersion(binary);
+  const problem = caddyProblem(version);
+  if (problem !== null) throw new CaddyError(problem, { refused: true });
+  return version;
 }
 
 const lookEveryMs = 2000;

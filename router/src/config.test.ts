@@ -8,7 +8,7 @@ test("has a default for every setting", () => {
     pagesListen: { host: "127.0.0.1", port: 7480 },
     bootstrapTokenFile: null,
     linkUrls: ["https://127.0.0.1:7443"],
-    acme: { directory: null, email: null, rootFile: null },
+    certificatesListen: "127.0.0.1:7481",
   });
 });
 

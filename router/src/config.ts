@@ -18,6 +18,11 @@ const endpoints = z.string().transform((text, context) => {
 });
 const path = z.string().refine((text) => !text.includes("\0"), "must be a path");
 
+const ofLoopback = listen.regex(
+  /^(127(\.\d{1,3}){3}|localhost|\[::1\]):/,
+  "must be an address of loopback: it is for the Caddy beside it alone",
+);
+
 /** Every setting of the router, with its default. */
 export const settings = z.object({
   /** Identity, last good route table, bundles of static sites. Never shared by two routers. */
@@ -42,22 +47,14 @@ export const settings = z.object({
   SVC_EDGE_HTTP: listen.default("127.0.0.1:8080"),
   SVC_EDGE_HTTPS: listen.default("127.0.0.1:8443"),
   SVC_EDGE_TLS: z.enum(["internal", "acme", "off"]).default("internal"),
-  /** Directory URL of the ACME server; Caddy's choice when absent. */
-  SVC_ACME_DIRECTORY: z.url({ protocol: /^https$/ }).optional(),
-  SVC_ACME_EMAIL: z.email().optional(),
-  /** PEM file to trust for the ACME server; for a private one. */
-  SVC_ACME_ROOT_FILE: z.string().optional(),
   /** Unix socket of Caddy's administration. */
   SVC_CADDY_ADMIN: path.default("/run/svc/caddy.sock"),
   /** Asked for its version; Caddy itself is started by somebody else. */
   SVC_CADDY_BINARY: z.string().default("caddy"),
   /** The router's own server, for Caddy. On loopback. */
-  SVC_ROUTER_LISTEN: listen
-    .regex(
-      /^(127(\.\d{1,3}){3}|localhost|\[::1\]):/,
-      "must be an address of loopback: it is for the Caddy beside it alone",
-    )
-    .default("127.0.0.1:7480"),
+  SVC_ROUTER_LISTEN: ofLoopback.default("127.0.0.1:7480"),
+  /** Where Caddy asks itself for certificates. On loopback: who reaches it and knows its path gets private keys. */
+  SVC_EDGE_CERTIFICATES_LISTEN: ofLoopback.default("127.0.0.1:7481"),
   SVC_CONTENT_DOMAIN: z
     .string()
     .refine((text) => isHost(text), "must be a host name in lower case")
@@ -80,7 +77,11 @@ export interface Config {
   httpListen: string;
   httpsListen: string;
   tls: "internal" | "acme" | "off";
-  acme: { directory: string | null; email: string | null; rootFile: string | null };
+  /** host:port where Caddy asks itself for certificates. */
+  certificatesListen: string;
+  /** Absolute paths beside the table, of what Caddy shows and answers. */
+  certificatesDir: string;
+  challengesDir: string;
   adminSocket: string;
   caddyBinary: string;
   pagesListen: { host: string; port: number };
@@ -104,13 +105,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (Buffer.byteLength(adminSocket) > socketPathMax) {
     throw new ConfigError(`SVC_CADDY_ADMIN: must be at most ${socketPathMax} bytes long`);
   }
+  const besides = dirname(resolve(s.SVC_ROUTER_TABLE_DIR));
   return {
     dir: plainPath(s.SVC_ROUTER_DIR, "SVC_ROUTER_DIR"),
     tableDir: plainPath(s.SVC_ROUTER_TABLE_DIR, "SVC_ROUTER_TABLE_DIR"),
-    trafficDir: plainPath(
-      s.SVC_ROUTER_TRAFFIC_DIR ?? join(dirname(resolve(s.SVC_ROUTER_TABLE_DIR)), "traffic"),
-      "SVC_ROUTER_TRAFFIC_DIR",
-    ),
+    trafficDir: plainPath(s.SVC_ROUTER_TRAFFIC_DIR ?? join(besides, "traffic"), "SVC_ROUTER_TRAFFIC_DIR"),
     trafficEveryMs: Math.round(s.SVC_TRAFFIC_SECONDS * 1000),
     analytics: s.SVC_ANALYTICS,
     geoDatabase: s.SVC_GEO_DB ?? null,
@@ -121,11 +120,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     httpListen: s.SVC_EDGE_HTTP,
     httpsListen: s.SVC_EDGE_HTTPS,
     tls: s.SVC_EDGE_TLS,
-    acme: {
-      directory: s.SVC_ACME_DIRECTORY ?? null,
-      email: s.SVC_ACME_EMAIL ?? null,
-      rootFile: s.SVC_ACME_ROOT_FILE ?? null,
-    },
+    certificatesListen: s.SVC_EDGE_CERTIFICATES_LISTEN,
+    certificatesDir: plainPath(join(besides, "certificates"), "SVC_ROUTER_TABLE_DIR"),
+    challengesDir: plainPath(join(besides, "challenges"), "SVC_ROUTER_TABLE_DIR"),
     adminSocket,
     caddyBinary: s.SVC_CADDY_BINARY,
     pagesListen: listenAddress(s.SVC_ROUTER_LISTEN),

@@ -6,7 +6,9 @@ import { type AppliedState, type Applier, startApplier } from "./apply.ts";
 import { createFetcher } from "./bundles/fetcher.ts";
 import type { BundlePull } from "./bundles/pull.ts";
 import { openBundleStore } from "./bundles/store.ts";
-import { caddyVersion, createCaddyAdmin, keepConfigured } from "./caddy.ts";
+import { createCaddyAdmin, keepConfigured, usableCaddy } from "./caddy.ts";
+import { type Certificates, openCertificates } from "./certificates/certificates.ts";
+import { type Challenges, openChallenges } from "./certificates/challenges.ts";
 import type { Config } from "./config.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
@@ -29,6 +31,8 @@ import { openTree } from "./tree.ts";
 export interface Edge extends AsyncDisposable {
   applier: Applier;
   gates: Gates;
+  certificates: Certificates;
+  challenges: Challenges;
   traffic: Traffic;
   /** Null: nobody wants any. */
   analytics: Analytics | null;
@@ -109,6 +113,8 @@ export async function startEdge(
             ...{ clock, random, log },
           }),
         );
+  const certificates = await openCertificates(join(config.dir, "certificates"), config.certificatesDir, log);
+  const challenges = openChallenges(clock, config.challengesDir, config.httpListen, log);
   // Before Caddy hears where to write, and what of an earlier run it has written is counted.
   const traffic = opened.use(
     await startTraffic({
@@ -127,7 +133,10 @@ export async function startEdge(
   const pages = opened.use(
     await startPageServer(
       config.pagesListen,
-      (host) => applier.routes().has(host),
+      {
+        serves: (host) => applier.routes().has(host),
+        mayCertify: (host) => host.endsWith(`.${config.contentDomain}`) && applier.routes().has(host),
+      },
       createLogin({
         routes: applier.routes,
         gates,
@@ -146,11 +155,14 @@ export async function startEdge(
     admin: metrics === undefined ? admin : countAdmin(admin, metrics),
     render: async () =>
       renderConfig({
-        caddyVersion: await caddyVersion(config.caddyBinary),
+        caddyVersion: await usableCaddy(config.caddyBinary),
         httpListen: config.httpListen,
         httpsListen: config.httpsListen,
         tls: config.tls,
-        acme: config.acme,
+        certificatesListen: config.certificatesListen,
+        certificatesDir: config.certificatesDir,
+        certificatesPath: certificates.path,
+        challengesDir: config.challengesDir,
         adminSocket: config.adminSocket,
         tableDir: config.tableDir,
         bundlesDir,
@@ -174,5 +186,14 @@ export async function startEdge(
     await configuring;
   });
   const running = opened.move();
-  return { applier, gates, traffic, analytics, ready, [Symbol.asyncDispose]: () => running.disposeAsync() };
+  return {
+    applier,
+    gates,
+    certificates,
+    challenges,
+    traffic,
+    analytics,
+    ready,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  };
 }

@@ -49,7 +49,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
   const metrics = createMetrics({ process: config.metricsListen !== null });
   const pulse = createPulse(clock.steadyMs);
   const state: Readiness = { caddyConfigured: false };
-  const { applier, gates, traffic, analytics, ...edge } = opened.use(
+  const { applier, gates, certificates, challenges, traffic, analytics, ...edge } = opened.use(
     await startEdge(config, {
       pull: registry.pull,
       onApplied: (state) => watch?.report(state),
@@ -79,6 +79,8 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
       renewal: link.renewal,
       applier,
       gates,
+      certificates,
+      challenges,
       traffic,
       analytics,
       address: addressOf(config.httpListen),

@@ -67,6 +67,8 @@ function watchOf(session: Session): Watch {
     transport: () => transport,
     applier: { state: () => served, submit: (message) => submitted.push(message) },
     gates: { learn: async (gates) => void learned.push(...gates.map(({ revision }) => revision)) },
+    certificates: { learn: async ({ upserts }) => upserts.map(({ name }) => `${name}: not kept`).join() },
+    challenges: { learn: async (challenges) => challenges.map(({ token }) => token) },
     traffic: {
       open(send) {
         for (const number of traffic) send(create(TrafficBatchSchema, { series: "s1", number }));
@@ -83,6 +85,28 @@ function watchOf(session: Session): Watch {
 }
 
 const kinds = () => heard.map((message) => message.case);
+
+test("what became of certificates and challenges is said by their numbers", async () => {
+  const watch = watchOf(async function* (requests) {
+    for await (const { message } of requests) {
+      heard.push(message);
+      if (message.case !== "hello") continue;
+      yield { message: welcome };
+      yield { message: { case: "certificates", value: { number: 1n, upserts: [{ name: "shop.test" }] } } };
+      yield { message: { case: "challenges", value: { number: 2n, challenges: [{ host: "shop.test", token: "t" }] } } };
+    }
+  });
+  const following = watch.follow(stop.signal);
+  const answers = () => heard.flatMap((message) => (message.case === "certificatesHeld" ? [message.value] : []));
+  await waitFor(() => answers().length === 2);
+  expect(heard[0]).toMatchObject({ case: "hello", value: { knowsCertificates: true } });
+  expect(answers().toSorted((a, b) => Number(a.number - b.number))).toMatchObject([
+    { number: 1n, error: "shop.test: not kept", tokens: [] },
+    { number: 2n, error: "", tokens: ["t"] },
+  ]);
+  stop.abort();
+  await following;
+});
 
 test("a session begins with what is served, and then follows the table", async () => {
   const watch = watchOf(async function* (requests) {

@@ -15,6 +15,8 @@ import type { Wake } from "@svc/runtime/wake";
 import { type Endpoints, runSession, type Send } from "@svc/uplink";
 import type { Analytics } from "./analytics/analytics.ts";
 import type { AppliedState, Applier } from "./apply.ts";
+import type { Certificates } from "./certificates/certificates.ts";
+import type { Challenges } from "./certificates/challenges.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Gates } from "./password/gates.ts";
@@ -39,6 +41,8 @@ export interface WatchDeps {
   transport(): Transport;
   applier: Pick<Applier, "state" | "submit">;
   gates: Pick<Gates, "learn">;
+  certificates: Pick<Certificates, "learn">;
+  challenges: Pick<Challenges, "learn">;
   traffic: Pick<Traffic, "open" | "acknowledged" | "closed">;
   /** Null: nobody wants any. */
   analytics?: Pick<Analytics, "open" | "learn" | "acknowledged" | "closed"> | null;
@@ -65,6 +69,21 @@ export function createWatch(deps: WatchDeps): Watch {
       ?.learn(salts)
       .catch((err: unknown) => log.error({ err }, "the salts of visitors could not be kept"));
   };
+  /** Says what became of a message, to the session that it came by. */
+  function answer(
+    open: Send<SessionRequest>,
+    number: bigint,
+    work: () => Promise<{ error: string; tokens: string[] }>,
+  ): void {
+    work()
+      .catch((err: unknown) => {
+        log.error({ err }, "what control told of certificates could not be taken over");
+        return { error: "the edge could not keep it", tokens: [] };
+      })
+      .then((value) => open(request({ case: "certificatesHeld", value: { number, ...value } })))
+      // The session is over: the next one begins with all of it.
+      .catch(() => {});
+  }
   return {
     report({ generation, digest, error, behindHosts, resync }) {
       send?.(request({ case: "applied", value: { generation, digest, error, behindHosts, resync } }));
@@ -80,7 +99,10 @@ export function createWatch(deps: WatchDeps): Watch {
         onOpen(open) {
           const { clusterEpoch, generation, digest, behindHosts } = applier.state();
           const served = { clusterEpoch, generation, digest, behindHosts };
-          const about = { bootId, instanceId, address, version, knowsGates: true, knowsAnalytics: analytics !== null };
+          const about = {
+            ...{ bootId, instanceId, address, version, knowsGates: true },
+            ...{ knowsCertificates: true, knowsAnalytics: analytics !== null },
+          };
           open(request({ case: "hello", value: { ...served, ...about } }));
         },
         onMessage({ message }, open) {
@@ -99,6 +121,14 @@ export function createWatch(deps: WatchDeps): Watch {
             renewedAtMs = null;
           }
           if (message.case === "gates") void gates.learn(message.value.gates);
+          if (message.case === "certificates") {
+            const { number } = message.value;
+            answer(open, number, async () => ({ error: await deps.certificates.learn(message.value), tokens: [] }));
+          }
+          if (message.case === "challenges") {
+            const { number, challenges } = message.value;
+            answer(open, number, async () => ({ error: "", tokens: await deps.challenges.learn(challenges) }));
+          }
           if (message.case === "renewNow") deps.renewal.signal();
           if (message.case === "trafficAck") traffic.acknowledged(message.value);
           if (message.case === "salts") void learn(message.value);

@@ -44,6 +44,8 @@ export const programs = list({
   ip: { need: "tests", debian: "iproute2", asks: ["-Version"] },
   tc: { need: "tests", debian: "iproute2", asks: ["-Version"] },
   etcdctl: { need: "tests", debian: "etcd-client", asks: ["version"] },
+  // A CA for certificates that nobody trusts.
+  pebble: { need: "tests", debian: "pebble", asks: ["-h"] },
   openssl: { need: "tests", debian: "openssl", asks: ["version"] },
   "mkfs.ext4": { need: "tests", debian: "e2fsprogs", asks: ["-V"] },
   git: { need: "tests", debian: "git" },

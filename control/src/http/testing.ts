@@ -232,6 +232,7 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   metricsListen: null,
   content: { scheme: "http", domain: "svc.localhost", port: ":8080" },
   domains: { dnsServers: [], edgeHost: "edge.svc.localhost", edgeAddresses: ["192.0.2.1"], cdnRanges: [] },
+  acme: null,
   registry: { url: "http://127.0.0.1:9", publicHost: "registry.svc.test", tokenKey, eventsSecret: null },
   registryAllow: [],
   masterKeys: [randomBytes(32)],

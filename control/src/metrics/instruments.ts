@@ -53,6 +53,10 @@ export function createInstruments({ counter, gauge, histogram }: Pick<Meter, "co
 
     workItems: gauge("work_items", "Work items that are not done: queued, running or failed", ["kind", "state"]),
     workOldest: gauge("work_oldest_seconds", "For how long the oldest due item of a kind waits", ["kind"]),
+    certificatesLate: gauge(
+      "site_certificates_late",
+      "Names with less than a quarter of their certificate's life left: renewals begin with a third, so somebody has to look",
+    ),
     workFinished: counter(
       "work_finished_total",
       "Attempts at work of this replica: done, failed, again (it failed), waits (as planned) or lost",

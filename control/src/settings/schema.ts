@@ -50,6 +50,8 @@ const areServers = (items: readonly string[]): boolean =>
     return inBrackets === undefined ? isIP(bare ?? "") === 4 : isIP(inBrackets) === 6;
   });
 
+const directory = z.url({ protocol: /^https$/ });
+
 /** Whatever else a URL may have is taken for nothing, and a password in it would be shown where the member is named. */
 const areMembers = (items: readonly string[]): boolean =>
   items.length > 0 &&
@@ -90,6 +92,14 @@ export const settings = z.strictObject({
     .default([])
     .refine((items) => items.every((item) => isIP(item) !== 0), "must be IP addresses"),
   SVC_CDN_RANGES: list.default([...cdnRanges]).refine(areNetworks, "must be addresses or networks, such as 10.0.0.0/8"),
+  SVC_ACME_DIRECTORY: directory.optional(),
+  SVC_ACME_FALLBACK_DIRECTORY: directory.optional(),
+  SVC_ACME_EMAIL: z.email().optional(),
+  SVC_ACME_ROOT_FILE: z.string().optional(),
+  SVC_ACME_PROFILE: z
+    .string()
+    .regex(/^[A-Za-z0-9_-]{1,64}$/, "must be the name of a profile, such as tlsserver")
+    .default("tlsserver"),
   SVC_REGISTRY_URL: origin.default("http://127.0.0.1:5000"),
   SVC_REGISTRY_PUBLIC_URL: origin.optional(),
   SVC_REGISTRY_TOKEN_KEY_FILE: z.string().optional(),

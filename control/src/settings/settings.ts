@@ -28,6 +28,18 @@ export interface BucketSettings {
   secretAccessKey: string;
 }
 
+/** CAs that speak ACME. */
+export interface AcmeConfig {
+  /** URLs of their directories, in the order in which they are asked. */
+  directories: [string, ...string[]];
+  /** Whom a CA tells of trouble; null: nobody. */
+  email: string | null;
+  /** PEM of the only authorities that the CAs' own servers may come from; null: those of the system. */
+  rootPem: string | null;
+  /** What kind of certificate is asked for, where a CA offers it. */
+  profile: string;
+}
+
 export interface Config {
   apiListen: ListenAddress;
   /** Origin under which browsers and clients reach the API; no trailing slash. */
@@ -53,6 +65,8 @@ export interface Config {
     /** Addresses and networks of proxies that may stand before us. */
     cdnRanges: string[];
   };
+  /** Where certificates of sites come from; null: nowhere. */
+  acme: AcmeConfig | null;
   /** The cluster's own, and what control signs its tokens with (PEM). */
   registry: {
     url: string;

@@ -11,17 +11,18 @@ export interface PageServer extends AsyncDisposable {
 
 /**
  * Three questions come here. `GET /ask?domain=…` is Caddy's own, before it gets a certificate: 200 for hosts
- * of the table, else 404. A request with `X-Svc-Reason: host` is a visitor's, whose Host is not spelled as
+ * that Caddy may make one for, else 404. A request with `X-Svc-Reason: host` is a visitor's, whose Host is not spelled as
  * in the table: a redirect to the right spelling, or the page that says that there is no such site. One with
  * `X-Svc-Reason: password` brings a site's password. Caddy removes that header from what visitors send, so
  * nobody can ask the first question as a visitor.
  *
  * @param serves whether the table has a host
+ * @param mayCertify whether Caddy may make a certificate for a host by itself: where it has none of control it would for each
  * @param logIn answers a visitor who brings a password
  */
 export async function startPageServer(
   listen: { host: string; port: number },
-  serves: (host: string) => boolean,
+  { serves, mayCertify }: { serves: (host: string) => boolean; mayCertify: (host: string) => boolean },
   logIn: (request: IncomingMessage, response: ServerResponse) => void,
 ): Promise<PageServer> {
   const server = createServer((request, response) => {
@@ -29,7 +30,7 @@ export async function startPageServer(
     if (reason === "password") return logIn(request, response);
     // What a visitor sends is of no interest; the connection goes on behind it.
     request.resume();
-    if (reason === undefined) answerCaddy(request, response, serves);
+    if (reason === undefined) answerCaddy(request, response, mayCertify);
     else answerVisitor(request, response, serves);
   });
   server.requestTimeout = 10_000;
@@ -51,10 +52,10 @@ export async function startPageServer(
   };
 }
 
-function answerCaddy(request: IncomingMessage, response: ServerResponse, serves: (host: string) => boolean): void {
+function answerCaddy(request: IncomingMessage, response: ServerResponse, mayCertify: (host: string) => boolean): void {
   const url = new URL(request.url ?? "/", "http://router.invalid");
   const domain = url.searchParams.get("domain");
-  const known = request.method === "GET" && url.pathname === "/ask" && domain !== null && serves(domain);
+  const known = request.method === "GET" && url.pathname === "/ask" && domain !== null && mayCertify(domain);
   response.writeHead(known ? 200 : 404, { "Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store" });
   response.end(known ? "yes\n" : "no\n");
 }

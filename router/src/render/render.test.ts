@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { hostPattern } from "../names.ts";
+import { caddyProblem, permissionModule } from "./caddy-version.ts";
 import { isImmutable } from "./file-headers.ts";
-import { bootConfig, permissionModule, type RenderOptions, renderConfig } from "./render.ts";
+import { bootConfig, type RenderOptions, renderConfig } from "./render.ts";
 import { foreignCookieDomain } from "./site-routes.ts";
 
 const options: RenderOptions = {
@@ -9,13 +10,16 @@ const options: RenderOptions = {
   httpListen: "127.0.0.1:8080",
   httpsListen: "127.0.0.1:8443",
   tls: "internal",
-  acme: { directory: null, email: null, rootFile: null },
   adminSocket: "/run/svc/caddy.sock",
   tableDir: "/run/svc/table",
   bundlesDir: "/var/lib/svc/router/bundles",
   trafficDir: "/run/svc/traffic",
   pagesListen: "127.0.0.1:7480",
   contentDomain: "svc.localhost",
+  certificatesListen: "127.0.0.1:7481",
+  certificatesDir: "/run/svc/certificates",
+  certificatesPath: "secret",
+  challengesDir: "/run/svc/challenges",
   answerTimeoutMs: 120_000,
   logsVisits: true,
 };
@@ -29,10 +33,15 @@ describe("renderConfig", () => {
   test("listens where it is told and nowhere else", () => {
     const listens = (change: Partial<RenderOptions>) =>
       [...text(change).matchAll(/"listen":(\[[^\]]*\]|"[^"]*")/g)].map(([, at]) => at);
-    expect(listens({})).toEqual(['"unix//run/svc/caddy.sock"', '["127.0.0.1:8080"]', '["127.0.0.1:8443"]']);
+    expect(listens({})).toEqual([
+      '"unix//run/svc/caddy.sock"',
+      '["127.0.0.1:8080"]',
+      '["127.0.0.1:8443"]',
+      '["127.0.0.1:7481"]',
+    ]);
     expect(listens({ tls: "off" })).toEqual(['"unix//run/svc/caddy.sock"', '["127.0.0.1:8080"]']);
     for (const tls of ["internal", "acme", "off"] as const) {
-      expect(text({ tls }).match(/"automatic_https":\{"disable":true\}/g)).toHaveLength(tls === "off" ? 1 : 2);
+      expect(text({ tls }).match(/"automatic_https":\{"disable":true\}/g)).toHaveLength(tls === "off" ? 1 : 3);
     }
   });
 
@@ -49,7 +58,7 @@ describe("renderConfig", () => {
     },
   ])("asks before a certificate in the words of $caddyVersion", ({ caddyVersion, has }) => {
     expect(text({ caddyVersion })).toContain(has);
-    expect(text({ caddyVersion, tls: "acme" })).toContain(has);
+    expect(text({ caddyVersion, tls: "acme" })).not.toContain('"on_demand"');
   });
 
   test.each([
@@ -65,14 +74,24 @@ describe("renderConfig", () => {
 
   test("installs no authority into the system", () => {
     expect(text()).toContain('"install_trust":false');
-    expect(text({ tls: "acme" })).not.toContain("internal");
+    expect(text({ tls: "acme" })).not.toContain("install_trust");
   });
 
-  test("takes a private ACME server", () => {
-    const acme = { directory: "https://ca.test/dir", email: "ops@svc.test", rootFile: "/etc/svc/ca.pem" };
-    expect(text({ tls: "acme", acme, httpListen: ":80", httpsListen: ":443" })).toContain(
-      '{"module":"acme","ca":"https://ca.test/dir","email":"ops@svc.test","trusted_roots_pem_files":["/etc/svc/ca.pem"],"challenges":{"http":{"alternate_port":80},"tls-alpn":{"alternate_port":443}}}',
-    );
+  test("makes no certificate itself where control gets them, whatever the name", () => {
+    expect(text({ tls: "acme" })).not.toMatch(/"status_code":204/);
+    expect(text({ tls: "internal" })).toMatch(/"status_code":204/);
+  });
+
+  test.each([
+    { version: "2.5.2", isTooOld: true },
+    { version: "v2.6.1 h1:x", isTooOld: true },
+    { version: "2.6.2", isTooOld: false },
+    { version: "v2.11.4 h1:x", isTooOld: false },
+    { version: "(devel)", isTooOld: false },
+  ])("$version is too old: $isTooOld", ({ version, isTooOld }) => {
+    const problem = caddyProblem(version);
+    expect(problem !== null).toBe(isTooOld);
+    if (problem !== null) expect(problem).toContain("at least 2.6.2");
   });
 
   test("with public certificates plain HTTP only redirects", () => {

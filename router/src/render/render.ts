@@ -1,24 +1,16 @@
 import { hostPattern, readyName } from "../names.ts";
 import { accessLogger, accessLogOf, logSaid } from "./access-log.ts";
+import { isSince } from "./caddy-version.ts";
+import { challengeRoute } from "./challenges.ts";
 import { type CaddyRoute, type JsonObject, lists, matches, not, subroute } from "./json.ts";
 import { errorRoutes, showPage } from "./page-routes.ts";
 import { siteHandler, withoutForwarded } from "./site-routes.ts";
+import { certificateServer, handshakeLog, type TlsOptions, tlsApp, whereCertificate } from "./tls.ts";
 
-export interface RenderOptions {
-  /** What `caddy version` says, such as 2.6.2 or v2.11.4. */
-  caddyVersion: string;
+export interface RenderOptions extends TlsOptions {
   /** host:port; an empty host is every address. */
   httpListen: string;
   httpsListen: string;
-  /** internal: certificates of a CA of Caddy's own. acme: from a public CA. off: no HTTPS at all. */
-  tls: "internal" | "acme" | "off";
-  acme: {
-    /** URL of the ACME server's directory; null for Caddy's choice. */
-    directory: string | null;
-    email: string | null;
-    /** PEM file to trust for the ACME server; null for the system's. */
-    rootFile: string | null;
-  };
   /** Absolute path of the Unix socket of Caddy's administration. */
   adminSocket: string;
   /** Absolute path of the table of names, best in memory. */
@@ -27,9 +19,8 @@ export interface RenderOptions {
   bundlesDir: string;
   /** Absolute path of the directory for the access log, best in memory. */
   trafficDir: string;
-  /** host:port of the router's own small server. */
-  pagesListen: string;
-  contentDomain: string;
+  /** Absolute path of what CAs are answered, best in memory. */
+  challengesDir: string;
   answerTimeoutMs: number;
   /** Whether the access log says who asked and how, for analytics. */
   logsVisits: boolean;
@@ -43,7 +34,7 @@ export const renderConfig = (options: RenderOptions): JsonObject => ({
   admin: adminOf(options.adminSocket),
   logging: {
     logs: {
-      default: { level: "WARN", exclude: [requestErrors, accessLogger] },
+      default: { level: "WARN", exclude: [requestErrors, accessLogger, handshakeLog.name] },
       access: accessLogOf(options.trafficDir, options.logsVisits),
       // A site that is down fails at every request; some are told about, not each of them.
       requests: {
@@ -51,6 +42,7 @@ export const renderConfig = (options: RenderOptions): JsonObject => ({
         include: [requestErrors],
         sampling: { interval: 1_000_000_000, first: 5, thereafter: 1000 },
       },
+      handshakes: handshakeLog.log,
     },
   },
   apps: {
@@ -75,8 +67,9 @@ const adminOf = (socket: string): JsonObject => ({ listen: `unix/${socket}` });
 
 function httpApp(options: RenderOptions): JsonObject {
   const { httpListen, httpsListen, tls } = options;
-  const httpRoutes =
-    tls === "acme" ? redirectHandler(portOf(httpsListen)) : siteHandler({ ...options, scheme: "http" });
+  const plain = siteHandler({ ...options, scheme: "http" });
+  // A name whose certificate is not there yet is served without TLS, and not sent to where nobody answers.
+  const httpRoutes = tls === "acme" ? whereCertificate(options, redirectHandler(portOf(httpsListen)), plain) : plain;
   return {
     http_port: portOf(httpListen),
     ...(tls !== "off" && { https_port: portOf(httpsListen) }),
@@ -92,6 +85,7 @@ function httpApp(options: RenderOptions): JsonObject {
           // A certificate is for one host, and so is the connection that it opened.
           strict_sni_host: true,
         },
+        certificates: certificateServer(options),
       }),
     },
   };
@@ -112,10 +106,11 @@ const serverOf = (options: RenderOptions, found: JsonObject): JsonObject => ({
 
 /** `found` handles a request whose host has an entry. */
 function serverRoutes(options: RenderOptions, found: JsonObject): CaddyRoute[] {
-  const { tableDir, pagesListen, caddyVersion, logsVisits } = options;
+  const { tableDir, pagesListen, challengesDir, caddyVersion, logsVisits } = options;
   // A newer Caddy counts what it read.
   const logs = logsVisits || !isSince(caddyVersion, 7);
   return [
+    challengeRoute(challengesDir),
     ...(logs ? [{ handle: [logSaid(logsVisits)] }] : []),
     { match: [{ method: ["CONNECT", "TRACE"] }], handle: showPage("method"), terminal: true },
     {
@@ -169,43 +164,5 @@ const redirectHandler = (httpsPort: number): JsonObject => ({
     "Cache-Control": ["no-cache"],
   },
 });
-
-function tlsApp(options: RenderOptions): JsonObject {
-  const { caddyVersion, pagesListen } = options;
-  const endpoint = `http://${pagesListen}/ask`;
-  return {
-    automation: {
-      policies: [{ on_demand: true, issuers: [issuer(options)] }],
-      on_demand: permissionModule(caddyVersion)
-        ? { permission: { module: "http", endpoint } }
-        : // Without it, 2.6 would get a certificate for any name.
-          { ask: endpoint },
-    },
-  };
-}
-
-function issuer({ tls, acme, httpListen, httpsListen }: RenderOptions): JsonObject {
-  if (tls === "internal") return { module: "internal" };
-  return {
-    module: "acme",
-    ...(acme.directory !== null && { ca: acme.directory }),
-    ...(acme.email !== null && { email: acme.email }),
-    ...(acme.rootFile !== null && { trusted_roots_pem_files: [acme.rootFile] }),
-    challenges: {
-      http: { alternate_port: portOf(httpListen) },
-      "tls-alpn": { alternate_port: portOf(httpsListen) },
-    },
-  };
-}
-
-/** The permission to get a certificate is a module from 2.8 on, and one address before. */
-export const permissionModule = (caddyVersion: string): boolean => isSince(caddyVersion, 8);
-
-/** Whether it is 2.<minor> or later. Unknown versions count as new. */
-function isSince(caddyVersion: string, minor: number): boolean {
-  const [, major, given] = /^v?(\d+)\.(\d+)/.exec(caddyVersion) ?? [];
-  if (major === undefined || given === undefined) return true;
-  return Number(major) > 2 || (Number(major) === 2 && Number(given) >= minor);
-}
 
 const portOf = (listen: string): number => Number(listen.slice(listen.lastIndexOf(":") + 1));

@@ -40,7 +40,7 @@ export async function startTestEdge(
   options: { env?: Record<string, string>; answerTimeoutMs?: number; metrics?: Metrics } = {},
 ): Promise<TestEdge> {
   const dir = await mkdtemp(join(tmpdir(), "svc-edge-"));
-  const [http, https, pages] = (await freePorts(3)).map((port) => `127.0.0.1:${port}`);
+  const [http, https, pages, certificates] = (await freePorts(4)).map((port) => `127.0.0.1:${port}`);
   const caddy = await startCaddy(join(dir, "caddy"));
   const config = readConfig({
     SVC_ROUTER_DIR: join(dir, "router"),
@@ -48,6 +48,7 @@ export async function startTestEdge(
     SVC_EDGE_HTTP: http,
     SVC_EDGE_HTTPS: https,
     SVC_ROUTER_LISTEN: pages,
+    SVC_EDGE_CERTIFICATES_LISTEN: certificates,
     SVC_CADDY_ADMIN: caddy.adminSocket,
     SVC_CADDY_BINARY: caddy.binary,
     SVC_TRAFFIC_SECONDS: "0.1",

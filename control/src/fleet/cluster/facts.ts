@@ -48,5 +48,5 @@ export interface FleetView {
   /** Generation of the published route table. */
   routesMeta(): { generation: number };
   /** What an edge serves; null when it never said. */
-  edgeApplied(edgeId: string): { generation: number; behindHosts: string[] } | null;
+  edgeApplied(edgeId: string): { generation: number; behindHosts: string[]; challenges?: string[] | undefined } | null;
 }

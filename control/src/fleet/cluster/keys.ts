@@ -114,6 +114,8 @@ export const edgeAppliedValue = z.object({
   error: z.string().nullable(),
   /** Hosts that keep an older route; with `behindHostsMax` of them there may be more. */
   behindHosts: z.array(z.string()),
+  /** Tokens of challenges of CAs that it answers; absent while it has not said so. */
+  challenges: z.array(z.string()).optional(),
   at: z.string(),
 });
 

@@ -22,6 +22,7 @@ import { forwardLogQueries } from "../agents/log-query.ts";
 import { serveNode } from "../agents/node-session.ts";
 import type { DaySalt } from "../analytics/salts.ts";
 import type { Authority } from "../ca/authority.ts";
+import type { CertificateFeed } from "../certificates/feed.ts";
 import { prefix } from "../cluster/keys.ts";
 import { nodeTopic } from "../cluster/topics.ts";
 import type { ClusterViews } from "../cluster/views.ts";
@@ -78,6 +79,8 @@ export interface LinkDeps {
   loadGates: (projectIds: readonly string[]) => Promise<Gate[]>;
   /** What visitors are told apart with; null: nobody is. */
   loadSalts: (() => Promise<DaySalt[]>) | null;
+  /** What edges show over TLS and answer CAs; null: control gets no certificates. */
+  certificates: CertificateFeed | null;
   /** What an attempt runs; null when there is nothing to run. */
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
   /** Whether an agent's stream (a placement's or an attempt's id) is a log on that node. */
@@ -165,11 +168,12 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
     session: (call) => track(serveNode(call, nodeDeps)),
     tunnel: takeTunnel(calls, deps.tunnels),
   });
+  const { loadGates, loadSalts, certificates } = deps;
+  const edgeDeps = { ...sessionDeps, tables, loadGates, loadSalts, certificates };
   serve(link, EdgeService, {
     renewCertificate: renewCertificate("edge", calls),
     issueRegistryToken: issueEdgeToken(calls, tables),
-    session: (call) =>
-      track(serveEdge(call, { ...sessionDeps, tables, loadGates: deps.loadGates, loadSalts: deps.loadSalts })),
+    session: (call) => track(serveEdge(call, edgeDeps)),
   });
   const enrollment = createServer(timings);
   const joins = createTokenBucket(joinRate);

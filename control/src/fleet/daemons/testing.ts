@@ -102,6 +102,7 @@ export async function aWorld(): Promise<World> {
         loadRun: async (attemptId) => aRunOffer(attemptId),
         loadGates: async () => [],
         loadSalts: null,
+        certificates: null,
         ownsLog: async () => true,
         baseImages: { fetch: async () => null },
         tunnels: createTunnels({ clock: systemClock, random: systemRandom, db: database.db }),

@@ -7,6 +7,9 @@ import { createWake } from "@svc/runtime/wake";
 import { createAnalyticsReceiver } from "../analytics/receiver.ts";
 import { sendSalts } from "../analytics/salt-sender.ts";
 import type { DaySalt } from "../analytics/salts.ts";
+import { tokensMax } from "../certificates/answering.ts";
+import type { CertificateFeed } from "../certificates/feed.ts";
+import { createCertificateSender } from "../certificates/sender.ts";
 import { behindHostsMax, type EdgeAppliedValue, type EdgeSessionValue, keys } from "../cluster/keys.ts";
 import { saveFacts } from "../nodes/store.ts";
 import { createClockSkewWriter } from "../sessions/clock-skew.ts";
@@ -36,6 +39,8 @@ export interface EdgeSessionDeps extends SessionDeps {
   loadGates: (projectIds: readonly string[]) => Promise<Gate[]>;
   /** What visitors are told apart with; null: nobody is. */
   loadSalts: (() => Promise<DaySalt[]>) | null;
+  /** What edges show over TLS and answer CAs; null: control gets no certificates. */
+  certificates: CertificateFeed | null;
 }
 
 const farewells: Farewells<Response> = {
@@ -98,11 +103,12 @@ function appliedValue(
 
 async function converse(
   { stream, identity: { id: edgeId } }: EdgeVisitor,
-  { version, address, knowsGates, knowsAnalytics }: Hello,
+  hello: Hello,
   key: SessionKey,
   deps: EdgeSessionDeps,
 ): Promise<void> {
   const { clock, random, authority, timings, log } = deps;
+  const { version, address, knowsGates, knowsCertificates } = hello;
   const { signal } = stream;
   const sender = createTableSender({
     ...{ clock, edgeId, knowsGates, timings, log, signal },
@@ -133,6 +139,22 @@ async function converse(
     signal,
   );
 
+  let applied = appliedValue({ ...hello, error: "" }, clock.now());
+  const record = (change: Partial<EdgeAppliedValue>): void => {
+    applied = { ...applied, ...change };
+    writer.record(applied);
+  };
+  const { certificates: feed } = deps;
+  // A router that has no use for secrets is told none.
+  const certificates =
+    feed === null || !knowsCertificates
+      ? null
+      : createCertificateSender({
+          ...{ clock, random, edgeId, feed, log, signal },
+          send: stream.send,
+          onAnswering: (tokens) => record({ challenges: tokens.slice(0, tokensMax), at: clock.now().toISOString() }),
+        });
+
   const clockSkew = createClockSkewWriter({
     ...{ clock, daemonId: edgeId, write: key.write, log, signal },
     everyMs: timings.clockWriteEveryMs,
@@ -148,8 +170,10 @@ async function converse(
         clockSkew.heard(message.value.wallMs);
         return stream.send({ message: { case: "renewAck", value: { n: message.value.n } } });
       case "applied":
-        writer.record(appliedValue(message.value, clock.now()));
+        record(appliedValue(message.value, clock.now()));
         return sender.answered(message.value);
+      case "certificatesHeld":
+        return certificates?.answered(message.value);
       case "traffic":
         return traffic.receive(message.value);
       case "analytics":
@@ -176,13 +200,13 @@ async function converse(
     gates.wake();
     sender.wake();
   });
-  // A router that has no use for secrets is told none.
+  using _certificates = feed?.subscribe(() => certificates?.wake());
   const telling = knowsGates ? gates.run() : Promise.resolve();
   const salting = knowsAnalytics
     ? sendSalts({ clock, random, load: deps.loadSalts, send: stream.send, log, signal })
     : Promise.resolve();
   const working = [sender.run(), writer.run(), traffic.run(), analytics.run()];
-  await Promise.all([telling, salting, ...working, untilAborted(signal)]);
+  await Promise.all([telling, salting, certificates?.run(), ...working, untilAborted(signal)]);
 }
 
 const idleMs = 60_000;

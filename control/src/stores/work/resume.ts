@@ -24,6 +24,7 @@ export const resumedKinds: readonly string[] = [
 
 /** All other kinds, each with the reason why it stays as it is once it was given up. */
 export const notResumed: Readonly<Record<string, string>> = {
+  certificate: "the next round of every replica asks for another look",
   copies: "the next round of the leader asks for another look",
   "restore-proof": "the next round of the leader takes it up, or gives it up",
   "database-check": "the next report or the next night asks for another look",

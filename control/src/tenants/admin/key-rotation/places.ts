@@ -1,5 +1,6 @@
 import { saltAad } from "../../../fleet/analytics/salts.ts";
 import { caKeyAad } from "../../../fleet/ca/authority.ts";
+import { accountKeyAad, keyAad, orderKeyAad } from "../../../fleet/certificates/store.ts";
 import {
   adminSecretAad,
   keeperSecretAad,
@@ -26,6 +27,9 @@ export interface SealedPlace {
 /** Every column of the database that holds sealed values. A new one has to be named here, or rotation would miss it. */
 export const sealedPlaces: readonly SealedPlace[] = [
   { table: "cluster", column: "ca_key", key: ["only"], aad: () => caKeyAad },
+  { table: "acme_account", column: "key", key: ["directory"], aad: accountKeyAad },
+  { table: "certificate", column: "key", key: ["name"], aad: keyAad },
+  { table: "certificate", column: "order_key", key: ["name"], aad: orderKeyAad },
   { table: "registry_credential", column: "sealed", key: ["project_id", "host"], aad: credentialAad },
   { table: "env_var", column: "value", key: ["project_id", "key"], aad: envVarAad },
   {

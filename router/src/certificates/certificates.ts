@@ -1,0 +1,153 @@
+import { createHash, createPrivateKey, randomBytes, X509Certificate } from "node:crypto";
+import { chmod, mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Certificate, Certificates as CertificatesMessage } from "@svc/proto/edge";
+import { readIfThere, syncDirectory, writeDurably } from "@svc/runtime/durable-file";
+import { createLimiter } from "@svc/runtime/limiter";
+import type { Log } from "../log.ts";
+import { fileNameOf, isCertificateName, nameOfFile } from "./names.ts";
+import { openServingFiles, type ServingFiles } from "./serving.ts";
+
+/** The certificates that this edge shows, as control told them last. */
+export interface Certificates {
+  /** Puts a message into force, after those before it. On disk when it returns. What could not be taken over, or an empty text. */
+  learn(message: CertificatesMessage): Promise<string>;
+  /** How many names have one. */
+  count(): number;
+  /** Secret part of the address at which Caddy asks itself for certificates. Stays the same for as long as the disk does. */
+  readonly path: string;
+}
+
+const writesAtOnce = 16;
+const problemsTold = 5;
+const pathPattern = /^[A-Za-z0-9_-]{43}$/;
+
+/**
+ * Reads what was told last and makes the directory that Caddy reads from it, so that visitors are served while control is
+ * away, and after the machine was started anew.
+ *
+ * @param dir on disk, readable by this program only
+ * @param servingDir in memory
+ */
+export async function openCertificates(dir: string, servingDir: string, log: Log): Promise<Certificates> {
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await chmod(dir, 0o700);
+  const serving = openServingFiles(servingDir, { dir: 0o750, file: 0o640 });
+  /** Digests of what is on disk and served, by name. */
+  const held = await restore(dir, serving, log);
+  const path = await secretPath(dir);
+  const limit = createLimiter({ total: writesAtOnce });
+  /** Names that were in parts of a whole set that is still coming. */
+  let seen: Set<string> | null = null;
+  let last: Promise<unknown> = Promise.resolve();
+
+  async function put({ name, chain, privateKey }: Certificate): Promise<void> {
+    const pem = `${chain.trim()}\n${privateKey.trim()}\n`;
+    const digest = digestOf(pem);
+    if (held.get(name) === digest) return;
+    await writeDurably(join(dir, fileNameOf(name)), pem, { mode: 0o600 });
+    serving.put(fileNameOf(name), pem);
+    held.set(name, digest);
+  }
+
+  async function remove(name: string): Promise<void> {
+    // First what visitors get: TLS for this name ends here.
+    serving.remove(fileNameOf(name));
+    held.delete(name);
+    await rm(join(dir, fileNameOf(name)), { force: true });
+  }
+
+  async function apply({ first, more, upserts, removedNames }: CertificatesMessage): Promise<string> {
+    const problems: string[] = [];
+    if (first) seen = new Set();
+    const attempt = async (name: string, work: () => Promise<void>): Promise<void> => {
+      try {
+        await work();
+      } catch (err) {
+        log.error({ name, err }, "a certificate could not be kept");
+        problems.push(`${name}: not kept`);
+      }
+    };
+    const usable = upserts.filter((each) => {
+      seen?.add(each.name);
+      const problem = problemOf(each);
+      if (problem === null) return true;
+      log.error({ name: each.name, problem }, "control told a certificate that makes no sense");
+      problems.push(`${each.name}: ${problem}`);
+      return false;
+    });
+    await Promise.all(usable.map((each) => limit(() => attempt(each.name, () => put(each)))));
+    const whole = more ? null : seen;
+    const gone = whole === null ? [] : [...held.keys()].filter((name) => !whole.has(name));
+    if (!more) seen = null;
+    const leaving = [...removedNames.filter((name) => held.has(name)), ...gone];
+    for (const name of removedNames) seen?.delete(name);
+    for (const name of leaving) await attempt(name, () => remove(name));
+    if (leaving.length > 0) await syncDirectory(dir);
+    if (upserts.length + leaving.length > 0)
+      log.info({ taken: upserts.length, removed: leaving.length, held: held.size }, "certificates of control");
+    const untold = problems.length - problemsTold;
+    return [...problems.slice(0, problemsTold), ...(untold > 0 ? [`and ${untold} more`] : [])].join("; ");
+  }
+
+  return {
+    path,
+    count: () => held.size,
+    learn(message) {
+      const applied = last.then(() => apply(message));
+      last = applied.catch(() => {});
+      return applied;
+    },
+  };
+}
+
+const digestOf = (pem: string): string => createHash("sha256").update(pem).digest("hex");
+
+/** Why a certificate is not served: what Caddy cannot read would end every handshake for the name. */
+function problemOf({ name, chain, privateKey }: Certificate): string | null {
+  if (!isCertificateName(name)) return "not a name";
+  try {
+    const leaf = new X509Certificate(chain);
+    if (!leaf.checkPrivateKey(createPrivateKey(privateKey))) return "the key is another one's";
+    return leaf.checkHost(name.replace(/^\*/, "a")) === undefined ? "it is for another name" : null;
+  } catch {
+    return "it cannot be read";
+  }
+}
+
+/** What is on disk comes into force, and nothing else does. */
+async function restore(dir: string, serving: ServingFiles, log: Log): Promise<Map<string, string>> {
+  const held = new Map<string, string>();
+  const limit = createLimiter({ total: writesAtOnce });
+  const take = async (file: string): Promise<void> => {
+    const path = join(dir, file);
+    if (file.endsWith(".tmp")) return rm(path, { force: true });
+    const name = nameOfFile(file);
+    if (name === null) return;
+    const pem = await readFile(path, "utf8");
+    const at = pem.indexOf("-----BEGIN PRIVATE KEY-----");
+    const problem =
+      at < 0
+        ? "it cannot be read"
+        : problemOf({ name, chain: pem.slice(0, at), privateKey: pem.slice(at) } as Certificate);
+    if (problem !== null) {
+      log.error({ name, problem }, "a kept certificate is damaged: until control tells it, the name has none");
+      return rename(path, `${path}.damaged`);
+    }
+    serving.put(file, pem);
+    held.set(name, digestOf(pem));
+  };
+  await Promise.all((await readdir(dir)).map((file) => limit(() => take(file))));
+  for (const file of serving.names()) if (!held.has(nameOfFile(file) ?? "")) serving.remove(file);
+  return held;
+}
+
+/** Made once: another one would be another configuration of Caddy, and loading that cuts connections. */
+async function secretPath(dir: string): Promise<string> {
+  const path = join(dir, "path");
+  const kept = (await readIfThere(path))?.trim() ?? "";
+  if (pathPattern.test(kept)) return kept;
+  const made = randomBytes(32).toString("base64url");
+  await writeDurably(path, made, { mode: 0o600 });
+  return made;
+}
