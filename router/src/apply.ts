@@ -1,6 +1,7 @@
 import type { Route, RouteTable } from "@svc/proto/edge";
 import { type Clock, every, type Timer } from "@svc/runtime/clock";
 import type { BundleFetcher } from "./bundles/fetcher.ts";
+import type { Predecessors } from "./bundles/predecessors.ts";
 import type { BundleStore } from "./bundles/store.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
@@ -44,6 +45,7 @@ export interface ApplierDeps {
   store: TableStore;
   tree: NameTree;
   bundles: BundleStore;
+  predecessors: Predecessors;
   gates: Pick<Gates, "use">;
   /** Receives the function to call when the state of a bundle changed. */
   createFetcher(onChange: () => void): BundleFetcher;
@@ -67,7 +69,7 @@ const behindToldMax = 1000;
  * still there, because control takes nothing away before the report.
  */
 export async function startApplier(deps: ApplierDeps): Promise<Applier> {
-  const { store, tree, bundles, gates, onApplied, metrics, clock, log } = deps;
+  const { store, tree, bundles, predecessors, gates, onApplied, metrics, clock, log } = deps;
   const kept = await store.load();
   let target: Table = kept?.table ?? emptyTable;
   let whole = kept?.whole ?? true;
@@ -108,9 +110,11 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     };
     if (bundlesChanged || collectDue) {
       collectDue = false;
+      const nowMs = clock.now().getTime();
+      await predecessors.settle(nowMs);
       const routes = [...served.values(), ...target.routes.values()];
       const projects = whole ? new Set(routes.map(({ projectId }) => projectId)) : null;
-      await bundles.collect(bundleUses(routes), projects, clock.now().getTime());
+      await bundles.collect(bundleUses(routes), projects, nowMs, predecessors.bundles());
     }
   }
 
@@ -130,7 +134,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     const guarded = !gatesRead || [...coming, ...now.routes.keys()].some((each) => gateOf(each) !== "");
     // The cookies of a gate are there before its hosts name it, and as long as one does.
     if (guarded) gates.use(gatesOf([...served.values(), ...coming]));
-    const failures = tree.serve(now.routes.keys(), names);
+    const failures = tree.serve([...now.routes.keys()], names);
     let bundlesChanged = false;
     for (const [host, route] of now.routes) {
       const problem = failures.get(host);
@@ -138,6 +142,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
         now.problems.set(host, problem);
         continue;
       }
+      predecessors.replaced(host, served.get(host), route, clock.now().getTime());
       bundlesChanged ||= route?.target.case === "static" || served.get(host)?.target.case === "static";
       if (route === null) served.delete(host);
       else served.set(host, route);

@@ -3,14 +3,16 @@ import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import { type AppliedState, type Applier, startApplier } from "./apply.ts";
 import { createFetcher } from "./bundles/fetcher.ts";
+import { openPredecessors } from "./bundles/predecessors.ts";
 import type { BundlePull } from "./bundles/pull.ts";
 import { openBundleStore } from "./bundles/store.ts";
 import { caddyVersion, createCaddyAdmin, keepConfigured } from "./caddy.ts";
 import type { Config } from "./config.ts";
+import { openHostLinks } from "./host-links.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { countAdmin } from "./metrics/serve.ts";
-import { gateDirName } from "./names.ts";
+import { gateDirName, predecessorsDirName } from "./names.ts";
 import { startPageServer } from "./pages/server.ts";
 import { createAttempts } from "./password/attempts.ts";
 import { createPasswordChecker } from "./password/checker.ts";
@@ -59,7 +61,14 @@ export async function startEdge(
   await using opened = new AsyncDisposableStack();
   const bundlesDir = join(config.dir, "bundles");
   const bundles = await openBundleStore(bundlesDir, log);
-  const tree = opened.use(await openTree(clock, config.tableDir, log));
+  const { immutablesDir } = bundles;
+  const tree = opened.use(await openTree(clock, config.tableDir, immutablesDir, log));
+  const predecessors = openPredecessors(
+    config.dir,
+    immutablesDir,
+    openHostLinks(join(config.tableDir, predecessorsDirName)),
+    log,
+  );
   const gates = opened.use(
     await openGates(clock, join(config.dir, "gates"), openGateFiles(join(config.tableDir, gateDirName)), log),
   );
@@ -69,6 +78,7 @@ export async function startEdge(
       store,
       tree,
       bundles,
+      predecessors,
       gates,
       createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, metrics, clock, log }),
       onApplied,
@@ -133,6 +143,7 @@ export async function startEdge(
         adminSocket: config.adminSocket,
         tableDir: config.tableDir,
         bundlesDir,
+        immutablesDir,
         trafficDir: config.trafficDir,
         pagesListen: pages.address,
         contentDomain: config.contentDomain,

@@ -15,6 +15,10 @@ const hostLengthMax = 253;
 const entryLengthMax = 255;
 /** Directory in the root of the table for the cookies that open gates. No host can be called like this. */
 export const gateDirName = ".gate";
+/** Likewise for links `<host>` to what never changes in the files of open sites, by which they are found without a lookup. */
+export const filesDirName = ".files";
+/** Likewise for links `<host>/<n>` to what never changes in files that the host served before; 1 is the last. */
+export const predecessorsDirName = ".before";
 export const upstreamsMax = limits.replicasMax;
 
 const hostRegExp = new RegExp(hostPattern);
@@ -134,6 +138,18 @@ export function parseEntry(name: string): { sequence: number; target: string } |
  * by another one.
  */
 export const entryPattern = `^/[^~]+~(?:(${revision})~)?([a-z][0-9]*)~(.+)$`;
+
+/** Matches what is found of an open app with one upstream, whose address is group 1. A gate is never as short as a kind. */
+export const openAppPattern = "^/[^~]+~p1~(.+)$";
+
+const openFiles = "([sf])~([0-9a-f]{64})$";
+/** Matches what is found of an open static site: group 1 is the kind, group 2 the bundle. */
+export const openFilesPattern = `^/[^~]+~${openFiles}`;
+
+const openFilesRegExp = new RegExp(`^${openFiles}`);
+
+/** Bundle of an open static site; null when the target is anything else. */
+export const openBundleOf = (target: string): string | null => openFilesRegExp.exec(target)?.[2] ?? null;
 
 /** Takes the arguments of `p<count>` apart: one group per upstream. */
 export const upstreamsPattern = (count: number): string => `^${Array(count).fill("([^~]+)").join(separator)}$`;

@@ -1,7 +1,8 @@
 import { accessLogName, hostPattern, readyName } from "../names.ts";
 import { type CaddyRoute, type JsonObject, lists, matches, not, subroute } from "./json.ts";
 import { errorRoutes, showPage } from "./page-routes.ts";
-import { siteHandler, withoutForwarded } from "./site-routes.ts";
+import { siteRoutes, withoutForwarded } from "./site-routes.ts";
+import { hashedFileRoute } from "./static-routes.ts";
 
 export interface RenderOptions {
   /** What `caddy version` says, such as 2.6.2 or v2.11.4. */
@@ -24,6 +25,8 @@ export interface RenderOptions {
   tableDir: string;
   /** Absolute path of the unpacked bundles. */
   bundlesDir: string;
+  /** Absolute path of what of them never changes. */
+  immutablesDir: string;
   /** Absolute path of the directory for the access log, best in memory. */
   trafficDir: string;
   /** host:port of the router's own small server. */
@@ -40,7 +43,7 @@ export const renderConfig = (options: RenderOptions): JsonObject => ({
   admin: adminOf(options.adminSocket),
   logging: {
     logs: {
-      default: { level: "WARN", exclude: [requestErrors, accessLog] },
+      default: { level: "WARN", exclude: [requestErrors, accessLog, handlers] },
       access: accessLogOf(options.trafficDir),
       // A site that is down fails at every request; some are told about, not each of them.
       requests: {
@@ -67,6 +70,8 @@ export const renderConfig = (options: RenderOptions): JsonObject => ({
 export const bootConfig = (adminSocket: string): JsonObject => ({ admin: adminOf(adminSocket) });
 
 const requestErrors = "http.log.error";
+/** What each of them would say about each request, was it asked for: putting that together costs more than many a handler. */
+const handlers = "http.handlers";
 
 const accessLog = "http.log.access";
 const megabytesPerFile = 8;
@@ -103,8 +108,15 @@ const adminOf = (socket: string): JsonObject => ({ listen: `unix/${socket}` });
 
 function httpApp(options: RenderOptions): JsonObject {
   const { httpListen, httpsListen, tls } = options;
-  const site = { ...options, logsBytesRead: isSince(options.caddyVersion, 7) };
-  const httpRoutes = tls === "acme" ? redirectHandler(portOf(httpsListen)) : siteHandler({ ...site, scheme: "http" });
+  const isNew = isSince(options.caddyVersion, 7);
+  const site = { ...options, logsBytesRead: isNew, heedsNoTransform: isNew };
+  const redirecting: CaddyRoute = { handle: [redirectHandler(portOf(httpsListen))], terminal: true };
+  const sites = (scheme: "http" | "https") => [
+    hashedFileRoute(site.tableDir),
+    lookupRoute(options),
+    ...siteRoutes({ ...site, scheme }),
+  ];
+  const httpRoutes = tls === "acme" ? [{ ...lookupRoute(options), ...redirecting }] : sites("http");
   return {
     http_port: portOf(httpListen),
     ...(tls !== "off" && { https_port: portOf(httpsListen) }),
@@ -115,7 +127,7 @@ function httpApp(options: RenderOptions): JsonObject {
       ...(tls !== "off" && {
         https: {
           listen: [httpsListen],
-          ...serverOf(options, siteHandler({ ...site, scheme: "https" })),
+          ...serverOf(options, sites("https")),
           tls_connection_policies: [{}],
           // A certificate is for one host, and so is the connection that it opened.
           strict_sni_host: true,
@@ -125,7 +137,7 @@ function httpApp(options: RenderOptions): JsonObject {
   };
 }
 
-const serverOf = (options: RenderOptions, found: JsonObject): JsonObject => ({
+const serverOf = (options: RenderOptions, found: CaddyRoute[]): JsonObject => ({
   // Nothing may bind a port that is not configured, nor obtain a certificate that nobody asked for.
   automatic_https: { disable: true },
   // Every request is logged, for counting.
@@ -138,8 +150,8 @@ const serverOf = (options: RenderOptions, found: JsonObject): JsonObject => ({
   errors: { routes: errorRoutes() },
 });
 
-/** `found` handles a request whose host has an entry. */
-function serverRoutes({ tableDir, pagesListen }: RenderOptions, found: JsonObject): CaddyRoute[] {
+/** `found` end a request whose host has an entry. */
+function serverRoutes({ tableDir, pagesListen }: RenderOptions, found: CaddyRoute[]): CaddyRoute[] {
   return [
     { match: [{ method: ["CONNECT", "TRACE"] }], handle: showPage("method"), terminal: true },
     {
@@ -147,8 +159,7 @@ function serverRoutes({ tableDir, pagesListen }: RenderOptions, found: JsonObjec
       handle: [withoutForwarded, otherHostHandler(pagesListen)],
       terminal: true,
     },
-    // One entry per host; while it changes there are two, and the newer sorts first.
-    { match: [{ file: { root: tableDir, try_files: ["/{http.request.host}/*"] } }], handle: [found], terminal: true },
+    ...found,
     {
       match: [not({ file: { root: tableDir, try_files: [`/${readyName}`] } })],
       handle: showPage("starting"),
@@ -158,6 +169,23 @@ function serverRoutes({ tableDir, pagesListen }: RenderOptions, found: JsonObjec
     { handle: [{ handler: "vars", skip_log: true, log_skip: true }, ...showPage("unknown")] },
   ];
 }
+
+/**
+ * Looks the host up. One entry per host; while it changes there are two, and the newer sorts first. Where Caddy can leave
+ * it out, it does not look at the file whose name it has just read.
+ */
+const lookupRoute = ({ tableDir, caddyVersion }: RenderOptions): CaddyRoute => ({
+  match: [
+    {
+      file: {
+        root: tableDir,
+        try_files: ["/{http.request.host}/*"],
+        ...(isSince(caddyVersion, 10) && { try_policy: "first_exist_fallback" }),
+      },
+    },
+  ],
+  handle: [],
+});
 
 /**
  * A host that is not spelled as the table spells it goes to the router, which redirects to the right
