@@ -5,7 +5,7 @@ import type { Predecessors } from "./bundles/predecessors.ts";
 import type { BundleStore } from "./bundles/store.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import { bundleName, targetName } from "./names.ts";
+import { bundleName, targetName, type Wicket } from "./names.ts";
 import type { Gates } from "./password/gates.ts";
 import { machineOf, withoutSilent } from "./reach/rules.ts";
 import { type Servable, servable } from "./servable.ts";
@@ -133,7 +133,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     const coming = [...now.routes.values()].filter((route) => route !== null);
     const guarded = !gatesRead || [...coming, ...now.routes.keys()].some((each) => gateOf(each) !== "");
     // The cookies of a gate are there before its hosts name it, and as long as one does.
-    if (guarded) gates.use(gatesOf([...served.values(), ...coming]));
+    if (guarded) gates.use(wicketsOf([...served.values(), ...coming]));
     const failures = tree.serve([...now.routes.keys()], names);
     let bundlesChanged = false;
     for (const [host, route] of now.routes) {
@@ -150,7 +150,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
       if (target.routes.get(host) === (route ?? undefined)) behind.delete(host);
       unsaved.add(host);
     }
-    if (guarded) gates.use(gatesOf(served.values()));
+    if (guarded) gates.use(wicketsOf(served.values()));
     gatesRead = true;
     if (failures.size > 0) rounds.soon();
     // It may be one that only was to go past a machine: nothing else remembers that.
@@ -218,8 +218,8 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   };
 }
 
-const gatesOf = (routes: Iterable<Route>): Set<string> =>
-  new Set([...routes].flatMap(({ gate }) => (gate === "" ? [] : [gate])));
+const wicketsOf = (routes: Iterable<Route>): Wicket[] =>
+  [...routes].flatMap(({ gate, channel }) => (gate === "" ? [] : [{ revision: gate, channel }]));
 
 function problemText(problems: ReadonlyMap<string, string>): string {
   const told = [...problems].slice(0, problemsTold).map(([host, problem]) => `${host}: ${problem}`);
