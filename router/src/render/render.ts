@@ -1,5 +1,5 @@
 import { accessLogName, hostPattern, readyName } from "../names.ts";
-import { type CaddyRoute, type JsonObject, lists, matches, not, subroute } from "./json.ts";
+import { type CaddyRoute, type JsonObject, lists, not, subroute } from "./json.ts";
 import { errorRoutes, showPage } from "./page-routes.ts";
 import { siteRoutes, withoutForwarded } from "./site-routes.ts";
 import { hashedFileRoute } from "./static-routes.ts";
@@ -150,12 +150,15 @@ const serverOf = (options: RenderOptions, found: CaddyRoute[]): JsonObject => ({
   errors: { routes: errorRoutes() },
 });
 
+/** A Host as the table spells it, with or without a port. */
+const hostHeaderPattern = hostPattern.replace(/\$$/, "(?::[0-9]*)?$");
+
 /** `found` end a request whose host has an entry. */
 function serverRoutes({ tableDir, pagesListen }: RenderOptions, found: CaddyRoute[]): CaddyRoute[] {
   return [
     { match: [{ method: ["CONNECT", "TRACE"] }], handle: showPage("method"), terminal: true },
     {
-      match: [not(matches("{http.request.host}", hostPattern))],
+      match: [not({ header_regexp: { Host: { pattern: hostHeaderPattern } } })],
       handle: [withoutForwarded, otherHostHandler(pagesListen)],
       terminal: true,
     },

@@ -35,7 +35,7 @@ export function siteRoutes(options: SiteOptions): CaddyRoute[] {
   return [
     // The address of the password is nobody's page.
     {
-      match: [inOrder({ path: [passwordPath] }, matches(entry, entryPattern, "entry"))],
+      match: [inOrder(equals("{http.request.uri.path}", passwordPath), matches(entry, entryPattern, "entry"))],
       handle: [anySite(options)],
       terminal: true,
     },
@@ -133,7 +133,6 @@ const proxyHandlers = (addresses: readonly string[], options: SiteOptions): Json
   ...(options.logsBytesRead ? [] : [logAnnouncedLength]),
   withoutForwarded,
   compress,
-  ...(options.heedsNoTransform ? [] : [heedNoTransform]),
   proxyHandler(addresses, options),
 ];
 
@@ -157,7 +156,8 @@ export const withoutForwarded: JsonObject = {
     delete: [
       ...["*forwarded*", "x-real*", "x_real*", "x-svc*", "x_svc*", "proxy"],
       ...["*client-ip", "*client_ip", "*clientip", "*connecting-ip*", "*connecting_ip*"],
-      ...["x-original*", "x_original*", "x-rewrite*", "x_rewrite*"],
+      ...["*original-url", "*original_url", "x-original-uri", "x_original_uri", "x-original-host", "x_original_host"],
+      ...["*rewrite-url", "*rewrite_url"],
       ...["*middleware-subrequest*", "*middleware_subrequest*"],
     ],
   },
@@ -193,12 +193,15 @@ const compress: JsonObject = {
 
 /** Caddy before 2.7 would compress what says that nobody may: it does not where it does not know the length. */
 const heedNoTransform: JsonObject = {
-  handler: "headers",
-  response: {
-    deferred: true,
-    require: { headers: { "Cache-Control": ["*no-transform*"] } },
-    delete: ["Content-Length"],
-  },
+  match: { headers: { "Cache-Control": ["*no-transform*"] } },
+  routes: [
+    {
+      handle: [
+        { handler: "headers", response: { deferred: true, delete: ["Content-Length"] } },
+        { handler: "copy_response" },
+      ],
+    },
+  ],
 };
 
 /**
@@ -206,7 +209,10 @@ const heedNoTransform: JsonObject = {
  * broken site would take the others down. So there are no passive health checks; a request that could not
  * be delivered is tried again on another upstream.
  */
-function proxyHandler(addresses: readonly string[], { contentDomain, answerTimeoutMs }: SiteOptions): JsonObject {
+function proxyHandler(
+  addresses: readonly string[],
+  { contentDomain, answerTimeoutMs, heedsNoTransform }: SiteOptions,
+): JsonObject {
   const isOne = addresses.length === 1;
   return {
     handler: "reverse_proxy",
@@ -229,6 +235,7 @@ function proxyHandler(addresses: readonly string[], { contentDomain, answerTimeo
       // connection that the app is just closing.
       keep_alive: { idle_timeout: "1500ms", max_idle_conns_per_host: 64 },
     },
+    ...(!heedsNoTransform && { handle_response: [heedNoTransform] }),
     headers: {
       request: { set: { "X-Real-Ip": ["{http.request.remote.host}"] } },
       response: {
