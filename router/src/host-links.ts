@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readlinkSync, renameSync, rmSync, symlinkSync } from "node:fs";
+import { mkdirSync, readdirSync, readlinkSync, renameSync, rmdirSync, rmSync, symlinkSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 /** Links by which Caddy finds files for a host. In memory, like the table beside them, and so written without waiting. */
@@ -9,7 +9,8 @@ export interface HostLinks {
   names(): Iterable<string>;
 }
 
-const unfinished = ".new";
+/** No host ends like this. */
+const unfinished = "~";
 
 /** @param dir what an earlier process left in it counts; whatever is no link is removed */
 export function openHostLinks(dir: string): HostLinks {
@@ -33,6 +34,8 @@ export function openHostLinks(dir: string): HostLinks {
       if (target === null) {
         rmSync(path, { force: true });
         known.delete(name);
+        const directory = dirname(path);
+        if (directory !== dir && readdirSync(directory).length === 0) rmdirSync(directory);
         return;
       }
       mkdirSync(dirname(path), { recursive: true, mode: 0o755 });
