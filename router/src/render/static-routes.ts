@@ -1,4 +1,3 @@
-// @pure
 import { predecessorsKept } from "../bundles/predecessor-rules.ts";
 import { filesDirName, predecessorsDirName } from "../names.ts";
 import { typeOfFile } from "./file-types.ts";
