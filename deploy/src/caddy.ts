@@ -1,6 +1,8 @@
 import { mkdir, rm } from "node:fs/promises";
 import { connect } from "node:net";
+import { totalmem } from "node:os";
 import { join } from "node:path";
+import { caddyEnvironment } from "@svc/runtime/caddy-environment";
 import { writeDurably } from "@svc/runtime/durable-file";
 import { environmentOf } from "./environment.ts";
 import type { ProgramSpec } from "./program.ts";
@@ -26,6 +28,7 @@ export async function provideCaddy(options: {
       name: "caddy",
       argv: ["caddy", "run", "--config", config, "--resume"],
       env: environmentOf(options.env, {
+        ...caddyEnvironment(totalmem()),
         XDG_DATA_HOME: join(options.dir, "data"),
         XDG_CONFIG_HOME: join(options.dir, "config"),
       }),

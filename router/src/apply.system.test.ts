@@ -7,8 +7,10 @@ import { systemClock } from "@svc/runtime/system";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type AppliedState, type Applier, startApplier } from "./apply.ts";
 import { createFetcher } from "./bundles/fetcher.ts";
+import { openPredecessors } from "./bundles/predecessors.ts";
 import { openBundleStore } from "./bundles/store.ts";
-import { gateDirName, parseEntry } from "./names.ts";
+import { openHostLinks } from "./host-links.ts";
+import { gateDirName, parseEntry, predecessorsDirName } from "./names.ts";
 import { openGateFiles } from "./password/gate-files.ts";
 import { openGates } from "./password/gates.ts";
 import { tableText } from "./table.ts";
@@ -41,7 +43,7 @@ afterEach(async () => {
 async function open(): Promise<void> {
   applied = [];
   const bundles = await openBundleStore(join(dir, "bundles"), quiet);
-  const tree = await openTree(systemClock, join(dir, "tree"), quiet);
+  const tree = await openTree(systemClock, join(dir, "tree"), bundles.immutablesDir, quiet);
   const pull = async ({ digest }: { digest: string }) => {
     const archive = await archives.get(digest);
     if (archive === undefined) throw new RegistryError("ARTIFACT_NOT_FOUND", digest);
@@ -60,6 +62,12 @@ async function open(): Promise<void> {
     },
     tree,
     bundles,
+    predecessors: openPredecessors(
+      dir,
+      bundles.immutablesDir,
+      openHostLinks(join(dir, "tree", predecessorsDirName)),
+      quiet,
+    ),
     gates,
     createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, clock: systemClock, log: quiet }),
     onApplied: (state) => applied.push(state),

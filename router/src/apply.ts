@@ -1,10 +1,11 @@
 import type { Route, RouteTable } from "@svc/proto/edge";
 import { type Clock, every, type Timer } from "@svc/runtime/clock";
 import type { BundleFetcher } from "./bundles/fetcher.ts";
+import type { Predecessors } from "./bundles/predecessors.ts";
 import type { BundleStore } from "./bundles/store.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
-import { bundleName, targetName } from "./names.ts";
+import { bundleName, targetName, type Wicket } from "./names.ts";
 import type { Gates } from "./password/gates.ts";
 import { machineOf, withoutSilent } from "./reach/rules.ts";
 import { type Servable, servable } from "./servable.ts";
@@ -44,6 +45,7 @@ export interface ApplierDeps {
   store: TableStore;
   tree: NameTree;
   bundles: BundleStore;
+  predecessors: Predecessors;
   gates: Pick<Gates, "use">;
   /** Receives the function to call when the state of a bundle changed. */
   createFetcher(onChange: () => void): BundleFetcher;
@@ -67,7 +69,7 @@ const behindToldMax = 1000;
  * still there, because control takes nothing away before the report.
  */
 export async function startApplier(deps: ApplierDeps): Promise<Applier> {
-  const { store, tree, bundles, gates, onApplied, metrics, clock, log } = deps;
+  const { store, tree, bundles, predecessors, gates, onApplied, metrics, clock, log } = deps;
   const kept = await store.load();
   let target: Table = kept?.table ?? emptyTable;
   let whole = kept?.whole ?? true;
@@ -108,9 +110,11 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     };
     if (bundlesChanged || collectDue) {
       collectDue = false;
+      const nowMs = clock.now().getTime();
+      await predecessors.settle(nowMs);
       const routes = [...served.values(), ...target.routes.values()];
       const projects = whole ? new Set(routes.map(({ projectId }) => projectId)) : null;
-      await bundles.collect(bundleUses(routes), projects, clock.now().getTime());
+      await bundles.collect(bundleUses(routes), projects, nowMs, predecessors.bundles());
     }
   }
 
@@ -129,8 +133,8 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     const coming = [...now.routes.values()].filter((route) => route !== null);
     const guarded = !gatesRead || [...coming, ...now.routes.keys()].some((each) => gateOf(each) !== "");
     // The cookies of a gate are there before its hosts name it, and as long as one does.
-    if (guarded) gates.use(gatesOf([...served.values(), ...coming]));
-    const failures = tree.serve(now.routes.keys(), names);
+    if (guarded) gates.use(wicketsOf([...served.values(), ...coming]));
+    const failures = tree.serve([...now.routes.keys()], names);
     let bundlesChanged = false;
     for (const [host, route] of now.routes) {
       const problem = failures.get(host);
@@ -138,6 +142,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
         now.problems.set(host, problem);
         continue;
       }
+      predecessors.replaced(host, served.get(host), route, clock.now().getTime());
       bundlesChanged ||= route?.target.case === "static" || served.get(host)?.target.case === "static";
       if (route === null) served.delete(host);
       else served.set(host, route);
@@ -145,7 +150,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
       if (target.routes.get(host) === (route ?? undefined)) behind.delete(host);
       unsaved.add(host);
     }
-    if (guarded) gates.use(gatesOf(served.values()));
+    if (guarded) gates.use(wicketsOf(served.values()));
     gatesRead = true;
     if (failures.size > 0) rounds.soon();
     // It may be one that only was to go past a machine: nothing else remembers that.
@@ -213,8 +218,8 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   };
 }
 
-const gatesOf = (routes: Iterable<Route>): Set<string> =>
-  new Set([...routes].flatMap(({ gate }) => (gate === "" ? [] : [gate])));
+const wicketsOf = (routes: Iterable<Route>): Wicket[] =>
+  [...routes].flatMap(({ gate, channel }) => (gate === "" ? [] : [{ revision: gate, channel }]));
 
 function problemText(problems: ReadonlyMap<string, string>): string {
   const told = [...problems].slice(0, problemsTold).map(([host, problem]) => `${host}: ${problem}`);

@@ -4,16 +4,18 @@ import type { Random } from "@svc/runtime/random";
 import { type Analytics, openAnalytics } from "./analytics/analytics.ts";
 import { type AppliedState, type Applier, startApplier } from "./apply.ts";
 import { createFetcher } from "./bundles/fetcher.ts";
+import { openPredecessors } from "./bundles/predecessors.ts";
 import type { BundlePull } from "./bundles/pull.ts";
 import { openBundleStore } from "./bundles/store.ts";
 import { createCaddyAdmin, keepConfigured, usableCaddy } from "./caddy.ts";
 import { type Certificates, openCertificates } from "./certificates/certificates.ts";
 import { type Challenges, openChallenges } from "./certificates/challenges.ts";
 import type { Config } from "./config.ts";
+import { openHostLinks } from "./host-links.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { countAdmin, watchCaddy } from "./metrics/serve.ts";
-import { gateDirName } from "./names.ts";
+import { gateDirName, predecessorsDirName } from "./names.ts";
 import { startPageServer } from "./pages/server.ts";
 import { createAttempts } from "./password/attempts.ts";
 import { createPasswordChecker } from "./password/checker.ts";
@@ -69,7 +71,14 @@ export async function startEdge(
   await using opened = new AsyncDisposableStack();
   const bundlesDir = join(config.dir, "bundles");
   const bundles = await openBundleStore(bundlesDir, log);
-  const tree = opened.use(await openTree(clock, config.tableDir, log));
+  const { immutablesDir } = bundles;
+  const tree = opened.use(await openTree(clock, config.tableDir, immutablesDir, log));
+  const predecessors = openPredecessors(
+    config.dir,
+    immutablesDir,
+    openHostLinks(join(config.tableDir, predecessorsDirName)),
+    log,
+  );
   const gates = opened.use(
     await openGates(clock, join(config.dir, "gates"), openGateFiles(join(config.tableDir, gateDirName)), log),
   );
@@ -79,6 +88,7 @@ export async function startEdge(
       store,
       tree,
       bundles,
+      predecessors,
       gates,
       createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, metrics, clock, log }),
       onApplied,
@@ -166,6 +176,7 @@ export async function startEdge(
         adminSocket: config.adminSocket,
         tableDir: config.tableDir,
         bundlesDir,
+        immutablesDir,
         trafficDir: config.trafficDir,
         pagesListen: pages.address,
         contentDomain: config.contentDomain,

@@ -8,10 +8,12 @@ import {
   entryPattern,
   firstSequence,
   isHost,
+  isRevision,
   isUpstream,
   parseEntry,
   targetName,
   upstreamsPattern,
+  wicketName,
 } from "./names.ts";
 import { aPage, aProxy, aRedirect, aStatic, guarded } from "./testing/routes.ts";
 
@@ -131,13 +133,21 @@ describe("targetName", () => {
     expect(new RegExp(upstreamsPattern(9)).test(args)).toBe(false);
   });
 
+  const wicket = wicketName({ revision: "Re_vision-1", channel: "production" });
+
+  test("has another gate for each channel of a project, each as a gate is named", () => {
+    const preview = wicketName({ revision: "Re_vision-1", channel: "preview" });
+    expect(preview).not.toBe(wicket);
+    expect([wicket, preview].map(isRevision)).toEqual([true, true]);
+  });
+
   test("names the gate before everything else, and Caddy's pattern finds it there", () => {
     const targets = [aProxy(host, "10.0.0.1:80"), aStatic(host, `sha256:${hex}`), aPage(host, "STOPPED")];
     for (const route of [...targets, aRedirect(host, "shop.test")]) {
       const open = targetName(route);
       const target = targetName(guarded(route, "Re_vision-1"));
       if ("problem" in target || "problem" in open) throw new Error("unexpected");
-      expect(target.name).toBe(`Re_vision-1~${open.name}`);
+      expect(target.name).toBe(`${wicket}~${open.name}`);
       const [, gate, kind, args] = new RegExp(entryPattern).exec(`/${host}/${entryName(7, target.name)}`) ?? [];
       expect(`${gate}~${kind}~${args}`).toBe(target.name);
       const [, none] = new RegExp(entryPattern).exec(`/${host}/${entryName(7, open.name)}`) ?? [];
@@ -149,9 +159,9 @@ describe("targetName", () => {
     const upstreams = Array.from({ length: 10 }, (_, n) => `[2001:db8:1111:2222:3333:4444:5555:${n}666]:65535`);
     expect(targetName(aProxy(host, ...upstreams))).toHaveProperty("problem");
     const shortened = targetName(guarded(aProxy(host, ...upstreams), "Re_vision-1"));
-    expect(shortened).toMatchObject({ name: expect.stringMatching(/^Re_vision-1~p4~/) });
+    expect(shortened).toMatchObject({ name: expect.stringContaining(`${wicket}~p4~`) });
     const far = `${"a".repeat(60)}.${"b".repeat(60)}.${"c".repeat(60)}.${"d".repeat(50)}.test`;
-    expect(targetName(guarded(aRedirect(host, far), "Re_vision-1"))).toEqual({ name: "Re_vision-1~x~failed" });
+    expect(targetName(guarded(aRedirect(host, far), "Re_vision-1"))).toEqual({ name: `${wicket}~x~failed` });
     // Nothing of what control sends becomes a path, and nobody can pass what nobody can name.
     expect(targetName(guarded(aPage(host, "EMPTY"), "../x"))).toEqual({ name: `${"_".repeat(11)}~x~empty` });
   });

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { isIPv4 } from "node:net";
 import type { Route } from "@svc/proto/edge";
 import { PageTarget_Page } from "@svc/proto/edge";
@@ -15,6 +16,10 @@ const hostLengthMax = 253;
 const entryLengthMax = 255;
 /** Directory in the root of the table for the cookies that open gates. No host can be called like this. */
 export const gateDirName = ".gate";
+/** Likewise for links `<host>` to what never changes in the files of open sites, by which they are found without a lookup. */
+export const filesDirName = ".files";
+/** Likewise for links `<host>/<n>` to what never changes in files that the host served before; 1 is the last. */
+export const predecessorsDirName = ".before";
 export const upstreamsMax = limits.replicasMax;
 
 const hostRegExp = new RegExp(hostPattern);
@@ -47,7 +52,7 @@ const separator = "~";
  * Name of the entry of a route in the table of names, without its sequence number: the kind and what it
  * needs, such as `p2~10.0.0.1:80~10.0.0.2:80`. Kinds: p1, p2… proxy to so many upstreams, s static, f static
  * with index.html as the fallback, x a page of the platform, r redirect to another host. Before them, if there is a
- * password, the revision of its gate.
+ * password, the wicket of its gate.
  */
 export function targetName(route: Route): { name: string } | { problem: string } {
   const parts = targetParts(route);
@@ -56,7 +61,7 @@ export function targetName(route: Route): { name: string } | { problem: string }
   const open = parts.join(separator);
   if (route.gate === "") return fits(open) ? { name: open } : { problem: "the target is too long" };
   // A host with a password always gets a name: without one it would stay as open as it was.
-  const gate = isRevision(route.gate) ? route.gate : shut;
+  const gate = isRevision(route.gate) ? wicketName({ revision: route.gate, channel: route.channel }) : shut;
   const [, ...upstreams] = parts;
   for (let count = upstreams.length; count > 0; count -= 1) {
     const kept = count === upstreams.length ? parts : [`p${count}`, ...upstreams.slice(0, count)];
@@ -69,8 +74,19 @@ export function targetName(route: Route): { name: string } | { problem: string }
 const revision = "[A-Za-z0-9_-]{11}";
 const revisionRegExp = new RegExp(`^${revision}$`);
 
-/** Whether `text` can name a gate: the part of an entry that says which cookies pass. */
+/** Whether `text` can name a gate. */
 export const isRevision = (text: string): boolean => revisionRegExp.test(text);
+
+/** A gate as one channel of its project has it. */
+export interface Wicket {
+  /** Of the gate. */
+  revision: string;
+  channel: string;
+}
+
+/** What a wicket is called in the table of names, and where the cookies that open it are looked up. Looks like a revision. */
+export const wicketName = ({ revision: gate, channel }: Wicket): string =>
+  createHash("sha256").update(`${gate} ${channel}`).digest("base64url").slice(0, 11);
 
 /** A gate that nobody can pass: better than none, where control named one that cannot be. */
 const shut = "_".repeat(11);
@@ -134,6 +150,18 @@ export function parseEntry(name: string): { sequence: number; target: string } |
  * by another one.
  */
 export const entryPattern = `^/[^~]+~(?:(${revision})~)?([a-z][0-9]*)~(.+)$`;
+
+/** Matches what is found of an open app with one upstream, whose address is group 1. A gate is never as short as a kind. */
+export const openAppPattern = "^/[^~]+~p1~(.+)$";
+
+const openFiles = "([sf])~([0-9a-f]{64})$";
+/** Matches what is found of an open static site: group 1 is the kind, group 2 the bundle. */
+export const openFilesPattern = `^/[^~]+~${openFiles}`;
+
+const openFilesRegExp = new RegExp(`^${openFiles}`);
+
+/** Bundle of an open static site; null when the target is anything else. */
+export const openBundleOf = (target: string): string | null => openFilesRegExp.exec(target)?.[2] ?? null;
 
 /** Takes the arguments of `p<count>` apart: one group per upstream. */
 export const upstreamsPattern = (count: number): string => `^${Array(count).fill("([^~]+)").join(separator)}$`;

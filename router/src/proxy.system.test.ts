@@ -1,9 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { get, type IncomingMessage, request } from "node:http";
 import type { Socket } from "node:net";
+import { buffer } from "node:stream/consumers";
+import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startTestEdge, type TestEdge } from "./testing/edge.ts";
-import { ask } from "./testing/http.ts";
+import { ask, askRaw } from "./testing/http.ts";
 import { aProxy } from "./testing/routes.ts";
 import { startUpstream, type Upstream } from "./testing/upstream.ts";
 import { waitFor } from "./testing/wait-for.ts";
@@ -57,10 +59,33 @@ describe("headers that only a proxy may set", () => {
     "X-Svc-Project": "p2",
     X_Svc_Project: "p2",
     Proxy: "http://6.6.6.6",
+    "True-Client-IP": "6.6.6.6",
+    True_Client_IP: "6.6.6.6",
+    "CF-Connecting-IP": "6.6.6.6",
+    "CF-Connecting-IPv6": "6::6",
+    CF_Connecting_IP: "6.6.6.6",
+    "X-Client-IP": "6.6.6.6",
+    "X-Client_IP": "6.6.6.6",
+    "X-Cluster-Client-IP": "6.6.6.6",
+    X_Cluster_Client_IP: "6.6.6.6",
+    "Client-IP": "6.6.6.6",
+    Client_IP: "6.6.6.6",
+    "Fastly-Client-IP": "6.6.6.6",
+    "WL-Proxy-Client-IP": "6.6.6.6",
+    "X-Azure-ClientIP": "6.6.6.6",
+    "X-Envoy-Original-Forwarded": "6.6.6.6",
+    "X-Original-URL": "/admin",
+    X_Original_URL: "/admin",
+    "X-Original-Host": "other.test",
+    "X-Rewrite-URL": "/admin",
+    X_Rewrite_URL: "/admin",
+    "X-Middleware-Subrequest": "middleware:middleware",
+    X_Middleware_Subrequest: "middleware:middleware",
+    "X-Middleware-Subrequest-Id": "1",
   };
   const told = () =>
     Object.fromEntries(
-      Object.entries(app.last()?.headers ?? {}).filter(([name]) => /^(forwarded|proxy|x[-_])/.test(name)),
+      Object.entries(app.last()?.headers ?? {}).filter(([name]) => /^(forwarded|proxy|x[-_])|ip|client/.test(name)),
     );
   const ours = {
     "x-forwarded-for": "127.0.0.1",
@@ -72,6 +97,12 @@ describe("headers that only a proxy may set", () => {
   test("are Caddy's, whatever the visitor sends", async () => {
     await ask(edge.http, host, "/", { headers: forged });
     expect(told()).toEqual(ours);
+  });
+
+  test("and what an app calls its own arrives", async () => {
+    const own = { "x-client-info": "app/1", "x-middleware-prefetch": "1", "x-request-id": "7" };
+    await ask(edge.http, host, "/", { headers: own });
+    expect(told()).toEqual({ ...ours, ...own });
   });
 
   test("are there although Connection names them", async () => {
@@ -91,6 +122,91 @@ test.each([
 ])("the cookie $sets reaches no neighbour", async ({ sets, arrives }) => {
   const answer = await ask(edge.http, host, `/cookie?set=${encodeURIComponent(sets)}`);
   expect(answer.headers["set-cookie"]).toEqual([arrives]);
+});
+
+describe("a request with both kinds of length", () => {
+  const chunk = "5\r\nhello\r\n0\r\n\r\n";
+  const smuggled = `GET /smuggled HTTP/1.1\r\nHost: ${host}\r\n\r\n`;
+
+  test.each([
+    { what: "the length first", fields: "Content-Length: 4\r\nTransfer-Encoding: chunked" },
+    { what: "the chunks first", fields: "Transfer-Encoding: chunked\r\nContent-Length: 4" },
+    {
+      what: "a length that ends behind the chunks",
+      fields: `Transfer-Encoding: chunked\r\nContent-Length: ${chunk.length + smuggled.length}`,
+    },
+  ])("reaches the app with one alone, and hides no other request ($what)", async ({ fields }) => {
+    const before = app.requests();
+    const answer = await askRaw(
+      edge.http,
+      `POST /both HTTP/1.1\r\nHost: ${host}\r\n${fields}\r\nConnection: close\r\n\r\n${chunk}${smuggled}`,
+    );
+    expect(answer).toMatch(/^HTTP\/1.1 200 /);
+    expect(app.requests()).toBe(before + 1);
+    expect(app.last()).toMatchObject({ url: "/both", body: "hello" });
+    expect(app.last()?.headers["content-length"]).toBeUndefined();
+  });
+
+  test.each([
+    { what: "two lengths", fields: "Content-Length: 4\r\nContent-Length: 5" },
+    { what: "chunks twice", fields: "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked" },
+    { what: "chunks and something else", fields: "Transfer-Encoding: gzip, chunked\r\nContent-Length: 4" },
+    { what: "a sign", fields: "Content-Length: +4" },
+  ])("or with $what is refused", async ({ fields }) => {
+    const before = app.requests();
+    const answer = await askRaw(
+      edge.http,
+      `POST / HTTP/1.1\r\nHost: ${host}\r\n${fields}\r\nConnection: close\r\n\r\n${chunk}`,
+    );
+    expect(Number(answer.split(" ")[1])).toBeGreaterThanOrEqual(400);
+    expect(app.requests()).toBe(before);
+  });
+});
+
+describe("answers of an app", () => {
+  const page = (type: string, more: Record<string, string> = {}) =>
+    `/headers?${new URLSearchParams({ "content-type": type, ...more })}&bytes=4000`;
+  const encodingOf = async (path: string, accept: string) =>
+    (await ask(edge.http, host, path, { headers: { "accept-encoding": accept } })).headers["content-encoding"];
+
+  test.each([
+    { accepts: "gzip, deflate, br, zstd", encoding: "zstd" },
+    { accepts: "gzip, deflate, br", encoding: "gzip" },
+    { accepts: "br", encoding: undefined },
+    { accepts: "identity", encoding: undefined },
+    { accepts: "gzip;q=0", encoding: undefined },
+  ])("come to a browser that accepts $accepts as $encoding", async ({ accepts, encoding }) => {
+    expect(await encodingOf(page("text/html; charset=utf-8"), accepts)).toBe(encoding);
+  });
+
+  test("are the same afterwards", async () => {
+    const bytes = await new Promise<Buffer>((resolve, reject) => {
+      const headers = { host, "accept-encoding": "gzip" };
+      get({ hostname: "127.0.0.1", port: edge.http.split(":")[1], path: page("text/html"), headers }, (answer) =>
+        buffer(answer).then(resolve, reject),
+      ).once("error", reject);
+    });
+    expect(bytes.length).toBeLessThan(1000);
+    expect(gunzipSync(bytes).toString()).toBe("x".repeat(4000));
+  });
+
+  test.each([
+    { what: "pictures", path: page("image/png") },
+    { what: "short ones", path: "/headers?content-type=text/html" },
+    { what: "what is compressed already", path: page("text/html", { "content-encoding": "br" }), encoding: "br" },
+    { what: "what nobody may change", path: page("text/html", { "cache-control": "public, no-transform" }) },
+    { what: "events", path: "/events" },
+  ])("stay as they are where they are $what", async ({ path, encoding }) => {
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      const headers = { host, "accept-encoding": "gzip" };
+      get({ hostname: "127.0.0.1", port: edge.http.split(":")[1], path, headers, agent: false }, resolve).once(
+        "error",
+        reject,
+      );
+    });
+    expect(answer.headers["content-encoding"]).toBe(encoding);
+    answer.destroy();
+  });
 });
 
 test("a large body streams through in both directions without being kept", async () => {

@@ -94,7 +94,7 @@ test("replaced entries leave the table", async () => {
   }
   await waitFor(async () => (await readdir(join(edge.config.tableDir, host))).length === 1);
   await edge.serve({ removed: [host] });
-  expect(await readdir(edge.config.tableDir)).toEqual([".gate", ".ready"]);
+  expect(await readdir(edge.config.tableDir)).toEqual([".before", ".files", ".gate", ".ready"]);
   expect((await ask(edge.http, host)).status).toBe(404);
 });
 

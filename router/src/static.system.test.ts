@@ -1,9 +1,11 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { brotliCompressSync, brotliDecompressSync, gzipSync } from "node:zlib";
+import type { Route } from "@svc/proto/edge";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { digestOfBundle, filesBundle } from "./testing/bundle.ts";
 import { startTestEdge, type TestEdge } from "./testing/edge.ts";
+import { aGate, signedIn } from "./testing/gate.ts";
 import { ask, askRaw } from "./testing/http.ts";
 import { aStatic } from "./testing/routes.ts";
 
@@ -22,6 +24,8 @@ const files: Record<string, string | Buffer> = {
   "what?#/index.html": "odd directory",
   "with space ü/index.html": "spaced",
   "404.html": "nothing here",
+  "blog/404.html": "no such article",
+  "blog/a.html": "article",
   "robots.txt": "User-agent: *",
   "style.css": style,
   "style.css.br": brotliCompressSync(style),
@@ -148,6 +152,13 @@ test.each([
   expect(answer.headers.etag).toBeUndefined();
 });
 
+test.each(["/blog/nothing", "/blog/2024/nothing", "/blog/", "/blog/1/2/3/4/5/6/7/"])(
+  "%s is the 404 page of the directory that is nearest to it",
+  async (path) => {
+    expect(await ask(edge.http, host, path)).toMatchObject({ status: 404, body: "no such article" });
+  },
+);
+
 test("a site without a 404 page shows ours", async () => {
   const answer = await ask(edge.http, bareHost, "/nothing");
   expect(answer).toMatchObject({ status: 404, headers: { "cache-control": "no-store" } });
@@ -268,4 +279,61 @@ test.each([
   { path: "/assets/index-BxK2a9_f.js", type: "text/javascript; charset=utf-8" },
 ])("$path is $type", async ({ path, type }) => {
   expect((await ask(edge.http, host, path)).headers["content-type"]).toBe(type);
+});
+
+describe("after a deploy", () => {
+  const site = "deployed.svc.localhost";
+  const asset = (n: number) => `/assets/page-${n}BxK2a9_.js`;
+  const deploy = async (n: number, change: Partial<Route> = {}) => {
+    const bundle = await filesBundle({
+      "index.html": `page ${n}`,
+      [asset(n).slice(1)]: `file ${n}`,
+      "style.css": `${n}`,
+    });
+    edge.archives.set(digestOfBundle(bundle), bundle);
+    await edge.serve({ upserts: [{ ...aStatic(site, digestOfBundle(bundle)), ...change }] });
+  };
+  const statusOf = async (n: number) => (await ask(edge.http, site, asset(n))).status;
+
+  test("pages that visitors have open find their files, of the last three, and nothing else of that time", async () => {
+    for (const n of [1, 2, 3, 4]) await deploy(n);
+    expect(await ask(edge.http, site)).toMatchObject({ body: "page 4" });
+    expect(await ask(edge.http, site, "/style.css")).toMatchObject({ body: "4" });
+    for (const n of [4, 3, 2, 1]) {
+      expect(await ask(edge.http, site, asset(n))).toMatchObject({
+        status: 200,
+        body: `file ${n}`,
+        headers: { "cache-control": "public, max-age=31536000, immutable" },
+      });
+    }
+    await deploy(5);
+    expect(await statusOf(1)).toBe(404);
+    expect(await statusOf(2)).toBe(200);
+  });
+
+  test("that still holds once the router was restarted and its memory lost", async () => {
+    await edge.stopRouter();
+    await rm(edge.config.tableDir, { recursive: true });
+    await edge.startRouter();
+    expect(await statusOf(4)).toBe(200);
+    expect(await statusOf(5)).toBe(200);
+  });
+
+  test("a site with a password gives its files to nobody without", async () => {
+    const gate = await aGate("open sesame");
+    await edge.edge().gates.learn([gate]);
+    await deploy(6, { gate: gate.revision });
+    for (const n of [5, 6]) expect(await statusOf(n)).toBe(401);
+    const cookie = await signedIn(edge, site, "open sesame");
+    for (const n of [5, 6])
+      expect(await ask(edge.http, site, asset(n), { headers: { cookie } })).toMatchObject({
+        ...{ status: 200, body: `file ${n}`, headers: { "cache-control": "private, max-age=31536000, immutable" } },
+      });
+  });
+
+  test("whoever gets the name gets none of the files of whoever had it", async () => {
+    await deploy(7, { projectId: "p2" });
+    expect(await statusOf(7)).toBe(200);
+    expect(await statusOf(6)).toBe(404);
+  });
 });

@@ -3,8 +3,17 @@ import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock, Timer } from "@svc/runtime/clock";
 import { isFileError } from "@svc/runtime/durable-file";
+import { openHostLinks } from "./host-links.ts";
 import type { Log } from "./log.ts";
-import { gateDirName, isHost, parseEntry, readyName } from "./names.ts";
+import {
+  filesDirName,
+  gateDirName,
+  isHost,
+  openBundleOf,
+  parseEntry,
+  predecessorsDirName,
+  readyName,
+} from "./names.ts";
 import { nextSequence, type TreeStep, treeSteps } from "./tree-steps.ts";
 
 /** The table of names: what Caddy looks hosts up in. One writer. */
@@ -12,7 +21,7 @@ export interface NameTree extends Disposable {
   /** Hosts that have an entry. */
   hosts(): Iterable<string>;
   /** Makes `hosts` serve `wanted` (target name by host). Returns why, for each host where that failed. */
-  serve(hosts: Iterable<string>, wanted: ReadonlyMap<string, string>): Map<string, string>;
+  serve(hosts: readonly string[], wanted: ReadonlyMap<string, string>): Map<string, string>;
   /** From now on a host without entry is unknown, and not one that may still come. */
   markReady(): Promise<void>;
 }
@@ -23,12 +32,16 @@ const retireAfterMs = 250;
 /**
  * Opens the tree in `dir`, with whatever an earlier process left in it and Caddy is serving. The tree is in
  * memory, where a synchronous call takes microseconds and a trip through the thread pool takes longer.
+ *
+ * @param immutablesDir where the links to files of open sites lead
  */
-export async function openTree(clock: Clock, dir: string, log: Log): Promise<NameTree> {
+export async function openTree(clock: Clock, dir: string, immutablesDir: string, log: Log): Promise<NameTree> {
   await mkdir(dir, { recursive: true, mode: 0o755 });
   const entries = await readTree(dir);
   let sequence = nextSequence(entries);
   let ready = false;
+  const files = openHostLinks(join(dir, filesDirName));
+  for (const host of files.names()) if (!entries.has(host)) files.put(host, null);
   /** Batches of entries that have no effect any more. */
   const retiring = new Map<Timer, string[]>();
 
@@ -66,19 +79,32 @@ export async function openTree(clock: Clock, dir: string, log: Log): Promise<Nam
     }
   };
 
+  const fail = (failures: Map<string, string>, host: string, step: string, err: unknown): void => {
+    log.error({ host, step, err }, "the table of names could not be changed");
+    failures.set(host, "the edge could not write its table");
+  };
+
   return {
     hosts: () => entries.keys(),
     serve(hosts, wanted) {
       const failures = new Map<string, string>();
       const idle: string[] = [];
+      for (const host of hosts) {
+        try {
+          // Before the entry: a page must not be there before its files, nor the files of a site once it has a password.
+          const bundle = openBundleOf(wanted.get(host) ?? "");
+          files.put(host, bundle === null ? null : join(immutablesDir, bundle));
+        } catch (cause) {
+          fail(failures, host, "link", cause);
+        }
+      }
       for (const step of treeSteps(entries, wanted, hosts, sequence)) {
         if (failures.has(step.host)) continue;
         try {
           run(step);
           if (step.do === "retire") idle.push(...step.names.map((name) => join(dir, step.host, name)));
         } catch (cause) {
-          log.error({ host: step.host, step: step.do, err: cause }, "the table of names could not be changed");
-          failures.set(step.host, "the edge could not write its table");
+          fail(failures, step.host, step.do, cause);
         }
       }
       sequence -= 1;
@@ -105,12 +131,14 @@ export async function openTree(clock: Clock, dir: string, log: Log): Promise<Nam
   };
 }
 
+const ours: ReadonlySet<string> = new Set([readyName, gateDirName, filesDirName, predecessorsDirName]);
+
 /** What is there by host; whatever is not ours is removed. */
 async function readTree(dir: string): Promise<Map<string, string[]>> {
   const tree = new Map<string, string[]>();
   for (const found of await readdir(dir, { withFileTypes: true })) {
     const path = join(dir, found.name);
-    if (found.name === readyName || found.name === gateDirName) continue;
+    if (ours.has(found.name)) continue;
     if (!found.isDirectory() || !isHost(found.name)) {
       await rm(path, { recursive: true, force: true });
       continue;

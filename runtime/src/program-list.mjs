@@ -49,6 +49,8 @@ export const programs = list({
   openssl: { need: "tests", debian: "openssl", asks: ["version"] },
   "mkfs.ext4": { need: "tests", debian: "e2fsprogs", asks: ["-V"] },
   git: { need: "tests", debian: "git" },
+  // For measuring the edge: a client that leaves the machine to what is measured.
+  h2load: { need: "tests", debian: "nghttp2-client" },
   // Of MariaDB the bare programs: its package "mariadb-server" would start a server of the machine's.
   mariadbd: { need: "tests", debian: "mariadb-server-core" },
   "mariadb-install-db": { need: "tests", debian: "mariadb-server-core", asks: ["--help"] },
@@ -82,6 +84,7 @@ export const programs = list({
   sh: { need: "debian", debian: "dash", asks: ["-c", "exit"] },
   sleep: { need: "debian", debian: "coreutils" },
   tar: { need: "debian", debian: "tar" },
+  taskset: { need: "debian", debian: "util-linux" },
   umount: { need: "debian", debian: "mount" },
   unshare: { need: "debian", debian: "util-linux" },
   useradd: { need: "debian", debian: "passwd", asks: ["--help"] },

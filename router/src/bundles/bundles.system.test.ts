@@ -140,10 +140,25 @@ describe("the store", () => {
     expect((await openBundleStore(dir, quiet)).has(name("a"))).toBe(true);
   });
 
+  test("links what never changes, also in bundles of a version that did not, and nothing else", async () => {
+    const hashed = "assets/index-BxK2a9_f.js";
+    await add(
+      "a",
+      await filesBundle({ "index.html": "a", [hashed]: "1", [`${hashed}.br`]: "2", "assets/logo.png": "3" }),
+    );
+    const linked = async () => (await readdir(join(store.immutablesDir, name("a")), { recursive: true })).toSorted();
+    expect(await linked()).toEqual(["assets", hashed, `${hashed}.br`]);
+    expect(await readFile(join(store.immutablesDir, name("a"), hashed), "utf8")).toBe("1");
+    await rm(store.immutablesDir, { recursive: true });
+    store = await openBundleStore(dir, quiet);
+    expect(await linked()).toEqual(["assets", hashed, `${hashed}.br`]);
+  });
+
   test("keeps nothing of a bundle that failed", async () => {
     await expect(add("a", await aBundle([{ name: "x", content: "1" }, { name: "../y" }]))).rejects.toThrow();
     expect(store.has(name("a"))).toBe(false);
-    expect(await readdir(dir)).toEqual([]);
+    expect(await readdir(dir)).toEqual([".immutable"]);
+    expect(await readdir(store.immutablesDir)).toEqual([]);
   });
 
   test("clears away at the start what a crash left half done", async () => {
@@ -151,7 +166,8 @@ describe("the store", () => {
     await writeFile(join(dir, `.${name("b")}.123`), "");
     await rm(join(dir, "stray"), { force: true });
     await openBundleStore(dir, quiet);
-    expect(await readdir(dir)).toEqual([name("a")]);
+    expect(await readdir(dir)).toEqual([".immutable", name("a")]);
+    expect(await readdir(store.immutablesDir)).toEqual([name("a")]);
   });
 
   test("keeps of each project what it can go back to, also across a restart, and of a gone project nothing", async () => {
@@ -169,7 +185,8 @@ describe("the store", () => {
     await store.collect(use("e", "q"), projects, 9);
     expect([..."bcde"].map((letter) => store.has(name(letter)))).toEqual([false, true, true, true]);
     await store.collect(use("e", "q"), new Set(["q"]), 10);
-    expect((await readdir(dir)).sort()).toEqual([".uses.json", name("e")]);
+    expect((await readdir(dir)).sort()).toEqual([".immutable", ".uses.json", name("e")]);
+    expect(await readdir(store.immutablesDir)).toEqual([name("e")]);
     expect((await openBundleStore(dir, quiet, bounds)).has(name("e"))).toBe(true);
   });
 

@@ -5,12 +5,15 @@ import type { Readable } from "node:stream";
 import { limits } from "@svc/proto/limits";
 import { isFileError, syncDirectory } from "@svc/runtime/durable-file";
 import type { Log } from "../log.ts";
+import { linkImmutables } from "./immutables.ts";
 import { type BundleBounds, uselessBundles } from "./keep.ts";
 import { unpack } from "./unpack.ts";
 import { readUses, writeUses } from "./uses.ts";
 
 /** Unpacked bundles, each in a directory named after its digest. A directory under that name is complete. */
 export interface BundleStore {
+  /** Directory that holds, under the name of each bundle, those of its files that never change. */
+  immutablesDir: string;
   has(name: string): boolean;
   /** Unpacks the archive under `name`; all of it is in place and on disk afterwards, or nothing. */
   add(name: string, archive: Readable, signal: AbortSignal): Promise<void>;
@@ -18,11 +21,13 @@ export interface BundleStore {
    * Removes what is not in use and not worth keeping either; see `uselessBundles`.
    *
    * @param inUse bundle -> the projects whose routes need it
+   * @param spared stay in any case, without being in use
    */
   collect(
     inUse: ReadonlyMap<string, ReadonlySet<string>>,
     projects: ReadonlySet<string> | null,
     nowMs: number,
+    spared?: ReadonlySet<string>,
   ): Promise<void>;
 }
 
@@ -32,6 +37,7 @@ const freeBytesMin = 512 * 1024 ** 2;
 
 const bundleName = /^[0-9a-f]{64}$/;
 const usesName = ".uses.json";
+const immutablesName = ".immutable";
 
 export async function openBundleStore(dir: string, log: Log, bounds: BundleBounds = boundsUsed): Promise<BundleStore> {
   // Caddy may run as another user.
@@ -39,13 +45,16 @@ export async function openBundleStore(dir: string, log: Log, bounds: BundleBound
   const present = new Set<string>();
   for (const name of await readdir(dir)) {
     if (bundleName.test(name)) present.add(name);
-    else if (name !== usesName) await rm(join(dir, name), { recursive: true, force: true });
+    else if (name !== usesName && name !== immutablesName) await rm(join(dir, name), { recursive: true, force: true });
   }
+  const immutablesDir = join(dir, immutablesName);
+  await completeImmutables(dir, immutablesDir, present);
   const usesFile = join(dir, usesName);
   const uses = await readUses(usesFile, log);
   let lastInUse: ReadonlyMap<string, ReadonlySet<string>> = new Map();
 
   return {
+    immutablesDir,
     has: (name) => present.has(name),
     async add(name, archive, signal) {
       const { bavail, bsize } = await statfs(dir);
@@ -57,6 +66,7 @@ export async function openBundleStore(dir: string, log: Log, bounds: BundleBound
       await mkdir(temporary, { mode: 0o755 });
       try {
         await unpack(archive, temporary, signal);
+        await placeImmutables(temporary, immutablesDir, name);
         await rename(temporary, join(dir, name));
       } catch (cause) {
         archive.destroy();
@@ -67,7 +77,7 @@ export async function openBundleStore(dir: string, log: Log, bounds: BundleBound
       present.add(name);
       log.info({ bundle: name }, "bundle in place");
     },
-    async collect(inUse, projects, nowMs) {
+    async collect(inUse, projects, nowMs, spared = new Set()) {
       let changed = false;
       for (const [name, users] of inUse) {
         const byProject = uses.get(name) ?? new Map<string, number>();
@@ -82,7 +92,7 @@ export async function openBundleStore(dir: string, log: Log, bounds: BundleBound
       lastInUse = inUse;
       const idle = await Promise.all(
         [...present]
-          .filter((name) => !inUse.has(name))
+          .filter((name) => !inUse.has(name) && !spared.has(name))
           .map(async (name) => ({
             name,
             usedBy: uses.get(name) ?? new Map<string, number>(),
@@ -95,6 +105,7 @@ export async function openBundleStore(dir: string, log: Log, bounds: BundleBound
         const doomed = join(dir, `.${name}.removed`);
         await rename(join(dir, name), doomed);
         await rm(doomed, { recursive: true, force: true });
+        await rm(join(immutablesDir, name), { recursive: true, force: true });
         log.info({ bundle: name }, "unused bundle removed");
       }
       for (const name of uses.keys()) {
@@ -105,6 +116,30 @@ export async function openBundleStore(dir: string, log: Log, bounds: BundleBound
       if (changed) await writeUses(usesFile, uses);
     },
   };
+}
+
+/** Removes what belongs to no bundle, and makes what bundles of an earlier version lack. */
+async function completeImmutables(dir: string, immutablesDir: string, bundles: ReadonlySet<string>): Promise<void> {
+  await mkdir(immutablesDir, { recursive: true, mode: 0o755 });
+  const placed = new Set(await readdir(immutablesDir));
+  for (const name of placed) {
+    if (!bundles.has(name)) await rm(join(immutablesDir, name), { recursive: true, force: true });
+  }
+  for (const name of bundles) if (!placed.has(name)) await placeImmutables(join(dir, name), immutablesDir, name);
+}
+
+/** All of them are in place and on disk afterwards, or nothing. */
+async function placeImmutables(bundle: string, immutablesDir: string, name: string): Promise<void> {
+  const temporary = join(immutablesDir, `.${name}.${randomBytes(6).toString("hex")}`);
+  try {
+    await linkImmutables(bundle, temporary);
+    await rm(join(immutablesDir, name), { recursive: true, force: true });
+    await rename(temporary, join(immutablesDir, name));
+  } catch (cause) {
+    await rm(temporary, { recursive: true, force: true });
+    throw cause;
+  }
+  await syncDirectory(immutablesDir);
 }
 
 async function placedAt(path: string): Promise<number> {

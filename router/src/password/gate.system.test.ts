@@ -40,7 +40,10 @@ beforeAll(async () => {
   const { revision } = gate;
   await edge.serve({
     upserts: [
-      ...[hosts.production, hosts.preview, hosts.dev].map((host) => guarded(aProxy(host, app.address), revision)),
+      ...[hosts.production, hosts.preview, hosts.dev].map((host) => ({
+        ...guarded(aProxy(host, app.address), revision),
+        channel: host === hosts.preview ? "preview" : "production",
+      })),
       guarded(aRedirect(hosts.old, shop), revision),
       guarded(aPage(hosts.stopped, "STOPPED"), revision),
       guarded({ ...aStatic(docs, digestOfBundle(bundle)), projectId: "p2" }, docsGate.revision),
@@ -56,6 +59,16 @@ afterAll(async () => {
 });
 
 const isGatePage = (body: string) => body.includes('action="/_svc/password"') && !body.includes("secret");
+
+test("what opens production opens no preview, and the other way round", async () => {
+  const ofPreview = await signedIn(edge, hosts.preview, "open sesame");
+  const statusOf = async (host: string, shown: string) =>
+    (await ask(edge.http, host, "/", { headers: { cookie: shown } })).status;
+  expect(await statusOf(hosts.production, cookie)).toBe(200);
+  expect(await statusOf(hosts.preview, ofPreview)).toBe(200);
+  expect(await statusOf(hosts.preview, cookie)).toBe(401);
+  expect(await statusOf(hosts.production, ofPreview)).toBe(401);
+});
 
 describe("nobody passes without the password", () => {
   test.each(["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "PURGE"])("%s", async (method) => {
@@ -337,7 +350,8 @@ describe("the right password", () => {
     expect(app.last()?.headers).not.toHaveProperty("cookie");
     await ask(edge.http, shop, "/", { headers: { cookie: `${cookie};a=b;svc_site_auth = x;SVC_Site_Auth=y` } });
     expect(app.last()?.headers.cookie).toBe("a=b");
-    expect((await ask(edge.http, hosts.preview, "/", { headers: { cookie } })).status).toBe(200);
+    const previewCookie = await signedIn(edge, hosts.preview, "open sesame");
+    expect((await ask(edge.http, hosts.preview, "/", { headers: { cookie: previewCookie } })).status).toBe(200);
     expect((await ask(edge.http, hosts.dev, "/", { method: "POST", body: "x", headers: { cookie } })).status).toBe(200);
     expect((await ask(edge.http, hosts.stopped, "/", { headers: { cookie } })).body).toContain("stopped");
     expect((await ask(edge.http, hosts.old, "/x", { headers: { cookie } })).headers["location"]).toBe(
@@ -523,7 +537,9 @@ describe("restarts", () => {
     // The same as before, unless another day has begun in UTC.
     const from = dayOf(Date.now());
     const again = await signedIn(edge, shop, "open sesame");
-    expect([from, dayOf(Date.now())].map((day) => `${cookieName}=${tokenOf(gate.key, day)}`)).toContain(again);
+    expect([from, dayOf(Date.now())].map((day) => `${cookieName}=${tokenOf(gate.key, "production", day)}`)).toContain(
+      again,
+    );
   });
 
   test("of the machine bring it back from disk, where only this program can read it", async () => {

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock } from "@svc/runtime/system";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { wicketName } from "../names.ts";
 import { quiet } from "../testing/edge.ts";
 import { aGate } from "../testing/gate.ts";
 import { openGateFiles } from "./gate-files.ts";
@@ -26,43 +27,44 @@ afterEach(async () => {
 const tree = () => join(dir, "tree");
 const open = () =>
   openGates({ ...systemClock, now: () => new Date(nowMs) }, join(dir, "kept"), openGateFiles(tree()), quiet);
-const opens = async (revision: string, token: string) =>
-  (await readdir(join(tree(), revision)).catch((): string[] => [])).includes(token);
+const production = (revision: string) => ({ revision, channel: "production" });
+const opens = async (revision: string, token: string, channel = "production") =>
+  (await readdir(join(tree(), wicketName({ revision, channel }))).catch((): string[] => [])).includes(token);
 
 test("a cookie opens for its week, and with the days new ones come and old ones go", async () => {
   const gate = await aGate("x");
-  const used = new Set([gate.revision]);
+  const used = [production(gate.revision)];
   await gates.learn([gate]);
   gates.use(used);
-  const first = tokenOf(gate.key, dayOf(nowMs));
+  const first = tokenOf(gate.key, "production", dayOf(nowMs));
   expect(await opens(gate.revision, first)).toBe(true);
   nowMs += 7 * day;
   gates.use(used);
   expect(await opens(gate.revision, first)).toBe(true);
-  expect(await opens(gate.revision, tokenOf(gate.key, dayOf(nowMs)))).toBe(true);
+  expect(await opens(gate.revision, tokenOf(gate.key, "production", dayOf(nowMs)))).toBe(true);
   nowMs += day;
   gates.use(used);
   expect(await opens(gate.revision, first)).toBe(false);
-  expect(await readdir(join(tree(), gate.revision))).toHaveLength(8);
+  expect(await readdir(join(tree(), wicketName(production(gate.revision))))).toHaveLength(8);
 });
 
 test("whoever logs in as a day begins gets a cookie that opens", async () => {
   const gate = await aGate("x");
   await gates.learn([gate]);
-  gates.use(new Set([gate.revision]));
+  gates.use([production(gate.revision)]);
   nowMs += day;
   expect(gates.find(gate.revision)).not.toBeNull();
-  expect(await opens(gate.revision, tokenOf(gate.key, dayOf(nowMs)))).toBe(true);
+  expect(await opens(gate.revision, tokenOf(gate.key, "production", dayOf(nowMs)))).toBe(true);
 });
 
 test("a gate is open to nobody until it is told, and to nobody once no route names it", async () => {
   const gate = await aGate("x");
-  gates.use(new Set([gate.revision]));
+  gates.use([production(gate.revision)]);
   expect(gates.find(gate.revision)).toBeNull();
   expect(await readdir(tree())).toEqual([]);
   await gates.learn([gate]);
-  expect(await readdir(tree())).toEqual([gate.revision]);
-  gates.use(new Set());
+  expect(await readdir(tree())).toEqual([wicketName(production(gate.revision))]);
+  gates.use([]);
   expect(await readdir(tree())).toEqual([]);
 });
 
@@ -74,7 +76,7 @@ test("what makes no sense is not believed", async () => {
     { ...gate, key: new Uint8Array(16) },
     { ...gate, passwordHash: "x" },
   ];
-  gates.use(new Set(nonsense.map(({ revision }) => revision)));
+  gates.use(nonsense.map(({ revision }) => production(revision)));
   await gates.learn(nonsense);
   for (const { revision } of nonsense) expect(gates.find(revision)).toBeNull();
   expect(await readdir(tree())).toEqual([]);
@@ -83,11 +85,11 @@ test("what makes no sense is not believed", async () => {
 test("a restarted router knows them, and shuts what is not used any more", async () => {
   const [kept, gone] = [await aGate("x"), await aGate("y")];
   await gates.learn([kept, gone]);
-  gates.use(new Set([kept.revision, gone.revision]));
+  gates.use([production(kept.revision), production(gone.revision)]);
   await gates[Symbol.asyncDispose]();
   gates = await open();
-  gates.use(new Set([kept.revision]));
+  gates.use([production(kept.revision)]);
   expect(gates.find(kept.revision)).toMatchObject({ projectId: "p1", passwordHash: kept.passwordHash });
-  expect(await readdir(tree())).toEqual([kept.revision]);
+  expect(await readdir(tree())).toEqual([wicketName(production(kept.revision))]);
   expect(JSON.parse(await readFile(join(dir, "kept", "gates.json"), "utf8")).gates).toHaveLength(2);
 });

@@ -5,7 +5,7 @@ import type { Clock, Timer } from "@svc/runtime/clock";
 import { isFileError, writeDurably } from "@svc/runtime/durable-file";
 import { z } from "zod";
 import type { Log } from "../log.ts";
-import { isRevision } from "../names.ts";
+import { isRevision, type Wicket, wicketName } from "../names.ts";
 import type { GateFiles } from "./gate-files.ts";
 import { dayOf, msUntilNextDay, validTokens } from "./token.ts";
 
@@ -25,8 +25,8 @@ export interface Gates extends AsyncDisposable {
   find(revision: string): SiteGate | null;
   /** Control told these. On disk when it returns, and in force before. */
   learn(gates: readonly Gate[]): Promise<void>;
-  /** Guards what routes name from now on; gates that none of them names are shut. */
-  use(revisions: ReadonlySet<string>): void;
+  /** Guards what routes name from now on; what none of them names is shut. */
+  use(wickets: Iterable<Wicket>): void;
 }
 
 const stored = z.object({
@@ -47,7 +47,8 @@ export async function openGates(clock: Clock, dir: string, files: GateFiles, log
   const nowMs = (): number => clock.now().getTime();
   const path = join(dir, "gates.json");
   const known = await load(dir, path, log);
-  let used: ReadonlySet<string> = new Set();
+  /** By name. */
+  let used: ReadonlyMap<string, Wicket> = new Map();
   /** Not named by any route when the day last changed: once more, and they go. */
   let idle: ReadonlySet<string> = new Set();
   let timer: Timer | undefined;
@@ -67,23 +68,23 @@ export async function openGates(clock: Clock, dir: string, files: GateFiles, log
     return saving;
   };
 
-  /** Day whose cookies open the gate, by revision; of what an earlier process left, none is known. */
-  const opened = new Map<string, number | null>(files.revisions().map((revision) => [revision, null]));
+  /** Day whose cookies open the wicket, by its name; of what an earlier process left, none is known. */
+  const opened = new Map<string, number | null>(files.wickets().map((name) => [name, null]));
 
-  /** Opens each gate in use to the cookies of these days. A gate without its secret stays shut. */
+  /** Opens each wicket in use to the cookies of these days. One whose gate has no secret here stays shut. */
   function guard(): void {
     const day = dayOf(nowMs());
     try {
-      for (const revision of used) {
+      for (const [name, { revision, channel }] of used) {
         const gate = known.get(revision);
-        if (gate === undefined || opened.get(revision) === day) continue;
-        files.put(revision, validTokens(gate.key, day));
-        opened.set(revision, day);
+        if (gate === undefined || opened.get(name) === day) continue;
+        files.put(name, validTokens(gate.key, channel, day));
+        opened.set(name, day);
       }
-      for (const revision of opened.keys()) {
-        if (used.has(revision)) continue;
-        files.remove(revision);
-        opened.delete(revision);
+      for (const name of opened.keys()) {
+        if (used.has(name)) continue;
+        files.remove(name);
+        opened.delete(name);
       }
     } catch (err) {
       log.error({ err }, "the table of cookies could not be written");
@@ -102,7 +103,8 @@ export async function openGates(clock: Clock, dir: string, files: GateFiles, log
   }
 
   function forgetIdle(): void {
-    const unused = [...known.keys()].filter((revision) => !used.has(revision));
+    const named = new Set([...used.values()].map(({ revision }) => revision));
+    const unused = [...known.keys()].filter((revision) => !named.has(revision));
     const gone = unused.filter((revision) => idle.has(revision));
     idle = new Set(unused);
     for (const revision of gone) known.delete(revision);
@@ -112,7 +114,8 @@ export async function openGates(clock: Clock, dir: string, files: GateFiles, log
   return {
     find(revision) {
       // Right after midnight: whoever logs in before the timer gets a cookie of the new day.
-      if (used.has(revision) && opened.get(revision) !== dayOf(nowMs())) guard();
+      const day = dayOf(nowMs());
+      if ([...used].some(([name, wicket]) => wicket.revision === revision && opened.get(name) !== day)) guard();
       return known.get(revision) ?? null;
     },
     async learn(gates) {
@@ -125,15 +128,15 @@ export async function openGates(clock: Clock, dir: string, files: GateFiles, log
         const before = known.get(revision);
         if (before?.projectId === projectId && before.passwordHash === passwordHash) continue;
         known.set(revision, { projectId, revision, key, passwordHash });
-        if (opened.has(revision)) opened.set(revision, null);
+        for (const [name, wicket] of used) if (wicket.revision === revision && opened.has(name)) opened.set(name, null);
         changed = true;
       }
       if (!changed) return;
       if (used.size > 0) guard();
       await save();
     },
-    use(revisions) {
-      used = new Set(revisions);
+    use(wickets) {
+      used = new Map([...wickets].map((wicket) => [wicketName(wicket), wicket]));
       if (timer === undefined) newDay();
       else guard();
     },

@@ -69,7 +69,7 @@ async function logIn(request: IncomingMessage, response: ServerResponse, deps: L
     return sendPage(request, response, "passwordUnchecked");
   }
   attempts.welcome(...visitor);
-  const cookie = cookieHeader(tokenOf(gate.key, day), limits.sitePasswordCookieSeconds);
+  const cookie = cookieHeader(tokenOf(gate.key, route.channel, day), limits.sitePasswordCookieSeconds);
   goTo(next, { "Set-Cookie": cookie });
 }
 

@@ -192,14 +192,15 @@ describe("the cookie", () => {
   const day = dayOf(Date.UTC(2030, 0, 8));
 
   test("is one of eight values, and each is of one day and one key", () => {
-    const tokens = validTokens(key, day);
+    const tokens = validTokens(key, "production", day);
     expect(new Set(tokens).size).toBe(8);
     for (const token of tokens) expect(token).toMatch(new RegExp(tokenPattern));
-    expect(tokens[0]).toBe(tokenOf(key, day));
-    expect(tokens).toContain(tokenOf(key, day - 7));
-    expect(tokens).not.toContain(tokenOf(key, day - 8));
-    expect(tokens).not.toContain(tokenOf(key, day + 1));
-    expect(validTokens(Buffer.alloc(32, 8), day).some((token) => tokens.includes(token))).toBe(false);
+    expect(tokens[0]).toBe(tokenOf(key, "production", day));
+    expect(tokens).toContain(tokenOf(key, "production", day - 7));
+    expect(tokens).not.toContain(tokenOf(key, "production", day - 8));
+    expect(tokens).not.toContain(tokenOf(key, "production", day + 1));
+    expect(validTokens(key, "preview", day).some((token) => tokens.includes(token))).toBe(false);
+    expect(validTokens(Buffer.alloc(32, 8), "production", day).some((token) => tokens.includes(token))).toBe(false);
   });
 
   test("changes at midnight of UTC", () => {

@@ -13,17 +13,23 @@ const validDays = 8;
 export const dayOf = (nowMs: number): number => Math.floor(nowMs / msPerDay);
 export const msUntilNextDay = (nowMs: number): number => msPerDay - (nowMs % msPerDay);
 
-/** The value that is given out on a day. The key is made of the project and its password's hash, and dies with them. */
-export function tokenOf(key: Uint8Array, day: number): string {
-  const field = Buffer.from(String(day));
-  const length = Buffer.alloc(4);
-  length.writeUInt32BE(field.length);
-  return createHmac("sha256", key).update("svc site cookie 1").update(length).update(field).digest("base64url");
+/**
+ * The value that is given out on a day for one channel of a project: what opens production opens no preview. The key is
+ * made of the project and its password's hash, and dies with them.
+ */
+export function tokenOf(key: Uint8Array, channel: string, day: number): string {
+  const token = createHmac("sha256", key).update("svc site cookie 2");
+  for (const field of [channel, String(day)].map((text) => Buffer.from(text))) {
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(field.length);
+    token.update(length).update(field);
+  }
+  return token.digest("base64url");
 }
 
-/** The values that open a site on a day. */
-export const validTokens = (key: Uint8Array, day: number): string[] =>
-  Array.from({ length: validDays }, (_, ago) => tokenOf(key, day - ago));
+/** The values that open a channel on a day. */
+export const validTokens = (key: Uint8Array, channel: string, day: number): string[] =>
+  Array.from({ length: validDays }, (_, ago) => tokenOf(key, channel, day - ago));
 
 /** For this host and no other, out of reach of scripts, and gone with the browser's week. */
 export const cookieHeader = (token: string, maxAgeSeconds: number): string =>

@@ -1,7 +1,7 @@
 import { gateDirName } from "../names.ts";
 import { errorParameter, passwordPath } from "../password/next.ts";
 import { cookieName, tokenPattern } from "../password/token.ts";
-import { type CaddyRoute, equals, type JsonObject, lists, matches, not, setVars, subroute } from "./json.ts";
+import { type CaddyRoute, equals, inOrder, type JsonObject, lists, matches, not, setVars, subroute } from "./json.ts";
 import { showPage } from "./page-routes.ts";
 
 export interface GateOptions {
@@ -15,7 +15,7 @@ export interface GateOptions {
 
 const gate = "{http.regexp.entry.1}";
 const cookie = `{http.request.cookie.${cookieName}}`;
-const passed = equals("{http.vars.svc_gate}", "passed");
+const passed = equals("svc_gate", "passed");
 const atPasswordPath = equals("{http.request.uri.path}", passwordPath);
 
 /**
@@ -41,18 +41,7 @@ export const gateRoutes = (options: GateOptions, removeForwarded: JsonObject, vi
 
 const guardRoutes = (options: GateOptions, removeForwarded: JsonObject): CaddyRoute[] => [
   { match: [{ method: ["POST"], ...atPasswordPath }], handle: [removeForwarded, bringPassword(options)] },
-  {
-    // What could not be a value is not looked up: the name of a file is made of it.
-    match: [matches(cookie, tokenPattern)],
-    handle: [
-      subroute([
-        {
-          match: [{ file: { root: `${options.tableDir}/${gateDirName}`, try_files: [`/${gate}/${cookie}`] } }],
-          handle: [setVars({ svc_gate: "passed" })],
-        },
-      ]),
-    ],
-  },
+  ...cookieRoutes(options),
   {
     match: [not(passed)],
     handle: [
@@ -62,9 +51,39 @@ const guardRoutes = (options: GateOptions, removeForwarded: JsonObject): CaddyRo
       ]),
     ],
   },
-  { handle: [withoutCookie, privateByDefault, privateOnly] },
-  { match: [equals("{http.request.header.Cookie}", "")], handle: [withoutEmptyCookie] },
 ];
+
+/**
+ * For whoever shows the cookie of the gate, the site as `gateRoutes` leaves it to what comes behind them: without that
+ * cookie, and private. Everybody else is untouched.
+ */
+const cookieRoutes = ({ tableDir }: GateOptions, more?: JsonObject): CaddyRoute[] => {
+  const shown: JsonObject = inOrder(
+    // What could not be a value is not looked up: the name of a file is made of it.
+    matches(cookie, tokenPattern),
+    { file: { root: `${tableDir}/${gateDirName}`, try_files: [`/${gate}/${cookie}`] } },
+  );
+  return [
+    {
+      match: [more === undefined ? shown : inOrder(more, shown)],
+      handle: [setVars({ svc_gate: "passed" }), withoutCookie, privateByDefault, privateOnly],
+    },
+    { match: [inOrder(passed, equals("{http.request.header.Cookie}", ""))], handle: [withoutEmptyCookie] },
+  ];
+};
+
+/**
+ * The same for entries that `matcher` matches, without a list of routes of its own.
+ *
+ * @returns the routes, and what matches behind them for whoever passed
+ */
+export const passedRoutes = (
+  options: GateOptions,
+  matcher: JsonObject,
+): { routes: CaddyRoute[]; matcher: JsonObject } => ({
+  routes: cookieRoutes(options, matcher),
+  matcher: passed,
+});
 
 /** The router's to check. Without it nobody gets in who is not in already. */
 const bringPassword = ({ pagesListen }: GateOptions): JsonObject =>

@@ -31,7 +31,7 @@ export const responseHeaders = (set: Record<string, string>): JsonObject => ({
 export const lists = (values: Record<string, string>): Record<string, string[]> =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [name, [value]]));
 
-/** Matches when `value` (with placeholders) is one of `options`. */
+/** Matches when `value` (with placeholders, or the name of a variable) is one of `options`. */
 export const equals = (value: string, ...options: string[]): JsonObject => ({ vars: { [value]: options } });
 
 /** Matches `value` (with placeholders) and, with `name`, leaves the groups in `{http.regexp.<name>.<n>}`. */
@@ -40,3 +40,9 @@ export const matches = (value: string, pattern: string, name?: string): JsonObje
 });
 
 export const not = (...sets: JsonObject[]): JsonObject => ({ not: sets });
+
+/**
+ * Matches when both do, the first before the second: of matchers in one set Caddy tries any first, and one may be much
+ * dearer, or name what only the other has held to a pattern.
+ */
+export const inOrder = (first: JsonObject, second: JsonObject): JsonObject => not(not(first), not(second));

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { hostPattern } from "../names.ts";
 import { caddyProblem, permissionModule } from "./caddy-version.ts";
-import { isImmutable } from "./file-headers.ts";
 import { bootConfig, type RenderOptions, renderConfig } from "./render.ts";
 import { foreignCookieDomain } from "./site-routes.ts";
 
@@ -13,6 +12,7 @@ const options: RenderOptions = {
   adminSocket: "/run/svc/caddy.sock",
   tableDir: "/run/svc/table",
   bundlesDir: "/var/lib/svc/router/bundles",
+  immutablesDir: "/var/lib/svc/router/bundles/.immutable",
   trafficDir: "/run/svc/traffic",
   pagesListen: "127.0.0.1:7480",
   contentDomain: "svc.localhost",
@@ -112,36 +112,6 @@ describe("renderConfig", () => {
   test("keeps the pattern for hosts in words that Go's expressions have too", () => {
     expect(hostPattern).not.toMatch(/\(\?[=!<]|\\[1-9]/);
   });
-});
-
-describe("isImmutable", () => {
-  test.each([
-    "/assets/index-BxK2a9_f.js",
-    "/assets/index-BxK2a9_f.js.map",
-    "/assets/nested/chunk-K3A9B2CD.css",
-    "/static/js/main.3f2a1b9c.js",
-    "/static/js/787.28cb0dcd.chunk.js",
-    "/build/app-0123456789abcdef0123.css",
-    "/_astro/hoisted.js",
-    "/_next/static/abc/_buildManifest.js",
-    "/_nuxt/entry.js",
-    "/_app/immutable/start.js",
-  ])("%s", (path) => expect(isImmutable(path)).toBe(true));
-
-  test.each([
-    "/index.html",
-    "/style.css",
-    "/assets/logo.png",
-    "/assets/hero-background.png",
-    "/assets/photo-20240101.jpg",
-    "/assets/IMG-Portrait.jpg",
-    "/assets/icon-darkMode.svg",
-    "/assets/report-2024-final.pdf",
-    "/images/index-BxK2a9_f.js",
-    "/x/assets/index-BxK2a9_f.js",
-    "/_next/data/x.json",
-    "/assets/",
-  ])("not %s", (path) => expect(isImmutable(path)).toBe(false));
 });
 
 test("the pattern for cookie domains takes dots literally", () => {

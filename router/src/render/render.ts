@@ -2,9 +2,10 @@ import { hostPattern, readyName } from "../names.ts";
 import { accessLogger, accessLogOf, logSaid } from "./access-log.ts";
 import { isSince } from "./caddy-version.ts";
 import { challengeRoute } from "./challenges.ts";
-import { type CaddyRoute, type JsonObject, lists, matches, not, subroute } from "./json.ts";
+import { type CaddyRoute, type JsonObject, lists, not, subroute } from "./json.ts";
 import { errorRoutes, showPage } from "./page-routes.ts";
-import { siteHandler, withoutForwarded } from "./site-routes.ts";
+import { siteRoutes, withoutForwarded } from "./site-routes.ts";
+import { hashedFileRoute } from "./static-routes.ts";
 import { certificateServer, handshakeLog, type TlsOptions, tlsApp, whereCertificate } from "./tls.ts";
 
 export interface RenderOptions extends TlsOptions {
@@ -17,6 +18,8 @@ export interface RenderOptions extends TlsOptions {
   tableDir: string;
   /** Absolute path of the unpacked bundles. */
   bundlesDir: string;
+  /** Absolute path of what of them never changes. */
+  immutablesDir: string;
   /** Absolute path of the directory for the access log, best in memory. */
   trafficDir: string;
   /** Absolute path of what CAs are answered, best in memory. */
@@ -34,7 +37,7 @@ export const renderConfig = (options: RenderOptions): JsonObject => ({
   admin: adminOf(options.adminSocket),
   logging: {
     logs: {
-      default: { level: "WARN", exclude: [requestErrors, accessLogger, handshakeLog.name] },
+      default: { level: "WARN", exclude: [requestErrors, accessLogger, handshakeLog.name, handlers] },
       access: accessLogOf(options.trafficDir, options.logsVisits),
       // A site that is down fails at every request; some are told about, not each of them.
       requests: {
@@ -62,14 +65,22 @@ export const renderConfig = (options: RenderOptions): JsonObject => ({
 export const bootConfig = (adminSocket: string): JsonObject => ({ admin: adminOf(adminSocket) });
 
 const requestErrors = "http.log.error";
+/** What each of them would say about each request, was it asked for: putting that together costs more than many a handler. */
+const handlers = "http.handlers";
 
 const adminOf = (socket: string): JsonObject => ({ listen: `unix/${socket}` });
 
 function httpApp(options: RenderOptions): JsonObject {
   const { httpListen, httpsListen, tls } = options;
-  const plain = siteHandler({ ...options, scheme: "http" });
+  const site = { ...options, heedsNoTransform: isSince(options.caddyVersion, 7) };
+  const sites = (scheme: "http" | "https") => [
+    hashedFileRoute(site.tableDir),
+    lookupRoute(options),
+    ...siteRoutes({ ...site, scheme }),
+  ];
+  const redirect = redirectHandler(portOf(httpsListen));
   // A name whose certificate is not there yet is served without TLS, and not sent to where nobody answers.
-  const httpRoutes = tls === "acme" ? whereCertificate(options, redirectHandler(portOf(httpsListen)), plain) : plain;
+  const httpRoutes = [...(tls === "acme" ? [whereCertificate(options, redirect)] : []), ...sites("http")];
   return {
     http_port: portOf(httpListen),
     ...(tls !== "off" && { https_port: portOf(httpsListen) }),
@@ -80,7 +91,7 @@ function httpApp(options: RenderOptions): JsonObject {
       ...(tls !== "off" && {
         https: {
           listen: [httpsListen],
-          ...serverOf(options, siteHandler({ ...options, scheme: "https" })),
+          ...serverOf(options, sites("https")),
           tls_connection_policies: [{}],
           // A certificate is for one host, and so is the connection that it opened.
           strict_sni_host: true,
@@ -91,7 +102,7 @@ function httpApp(options: RenderOptions): JsonObject {
   };
 }
 
-const serverOf = (options: RenderOptions, found: JsonObject): JsonObject => ({
+const serverOf = (options: RenderOptions, found: CaddyRoute[]): JsonObject => ({
   // Nothing may bind a port that is not configured, nor obtain a certificate that nobody asked for.
   automatic_https: { disable: true },
   // Every request is logged, for counting.
@@ -104,8 +115,11 @@ const serverOf = (options: RenderOptions, found: JsonObject): JsonObject => ({
   errors: { routes: errorRoutes() },
 });
 
-/** `found` handles a request whose host has an entry. */
-function serverRoutes(options: RenderOptions, found: JsonObject): CaddyRoute[] {
+/** A Host as the table spells it, with or without a port. */
+const hostHeaderPattern = hostPattern.replace(/\$$/, "(?::[0-9]*)?$");
+
+/** `found` end a request whose host has an entry. */
+function serverRoutes(options: RenderOptions, found: CaddyRoute[]): CaddyRoute[] {
   const { tableDir, pagesListen, challengesDir, caddyVersion, logsVisits } = options;
   // A newer Caddy counts what it read.
   const logs = logsVisits || !isSince(caddyVersion, 7);
@@ -114,12 +128,11 @@ function serverRoutes(options: RenderOptions, found: JsonObject): CaddyRoute[] {
     ...(logs ? [{ handle: [logSaid(logsVisits)] }] : []),
     { match: [{ method: ["CONNECT", "TRACE"] }], handle: showPage("method"), terminal: true },
     {
-      match: [not(matches("{http.request.host}", hostPattern))],
+      match: [not({ header_regexp: { Host: { pattern: hostHeaderPattern } } })],
       handle: [withoutForwarded, otherHostHandler(pagesListen)],
       terminal: true,
     },
-    // One entry per host; while it changes there are two, and the newer sorts first.
-    { match: [{ file: { root: tableDir, try_files: ["/{http.request.host}/*"] } }], handle: [found], terminal: true },
+    ...found,
     {
       match: [not({ file: { root: tableDir, try_files: [`/${readyName}`] } })],
       handle: showPage("starting"),
@@ -129,6 +142,23 @@ function serverRoutes(options: RenderOptions, found: JsonObject): CaddyRoute[] {
     { handle: [{ handler: "vars", skip_log: true, log_skip: true }, ...showPage("unknown")] },
   ];
 }
+
+/**
+ * Looks the host up. One entry per host; while it changes there are two, and the newer sorts first. Where Caddy can leave
+ * it out, it does not look at the file whose name it has just read.
+ */
+const lookupRoute = ({ tableDir, caddyVersion }: RenderOptions): CaddyRoute => ({
+  match: [
+    {
+      file: {
+        root: tableDir,
+        try_files: ["/{http.request.host}/*"],
+        ...(isSince(caddyVersion, 10) && { try_policy: "first_exist_fallback" }),
+      },
+    },
+  ],
+  handle: [],
+});
 
 /**
  * A host that is not spelled as the table spells it goes to the router, which redirects to the right

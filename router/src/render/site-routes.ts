@@ -1,30 +1,67 @@
-import { entryPattern, upstreamsMax, upstreamsPattern } from "../names.ts";
-import { type GateOptions, gateRoutes } from "./gate-routes.ts";
-import { type CaddyRoute, equals, type JsonObject, matches, subroute } from "./json.ts";
+import { entryPattern, openAppPattern, openFilesPattern, upstreamsMax, upstreamsPattern } from "../names.ts";
+import { passwordPath } from "../password/next.ts";
+import { type GateOptions, gateRoutes, passedRoutes } from "./gate-routes.ts";
+import { type CaddyRoute, equals, inOrder, type JsonObject, matches, subroute } from "./json.ts";
 import { showPage } from "./page-routes.ts";
-import { staticHandler } from "./static-routes.ts";
+import { type StaticSite, staticHandler } from "./static-routes.ts";
 
+const entry = "{http.matchers.file.relative}";
 const kind = "{http.regexp.entry.2}";
 const argument = "{http.regexp.entry.3}";
 
 export interface SiteOptions extends GateOptions {
   /** Absolute path of the unpacked bundles. */
   bundlesDir: string;
+  /** Absolute path of what of them never changes. */
+  immutablesDir: string;
   /** Domain under which tenants get their names. */
   contentDomain: string;
   /** How long an app may take to begin its answer. */
   answerTimeoutMs: number;
+  /** Whether Caddy leaves answers uncompressed that ask for it. */
+  heedsNoTransform: boolean;
 }
 
-/** Serves what the entry found in the table of names says. */
-export const siteHandler = (options: SiteOptions): JsonObject =>
-  subroute([
+/**
+ * Serve what the entry found in the table of names says. Caddy puts a list of routes together once where it is the
+ * server's own, and for each request where it is one within: so what is asked for most stands here, open apps with one
+ * upstream first, and all the rest in one list behind it.
+ */
+export function siteRoutes(options: SiteOptions): CaddyRoute[] {
+  const open = { ...filesOf("{http.regexp.files.2}", options), fallsBack: equals("{http.regexp.files.1}", "f") };
+  const passed = passedRoutes(options, equals(kind, "p1"));
+  return [
+    // The address of the password is nobody's page.
     {
-      match: [matches("{http.matchers.file.relative}", entryPattern, "entry")],
-      handle: [subroute([...gateRoutes(options, withoutForwarded, visitedPattern), ...kindRoutes(options)])],
+      match: [inOrder(equals("{http.request.uri.path}", passwordPath), matches(entry, entryPattern, "entry"))],
+      handle: [anySite(options)],
+      terminal: true,
     },
-    { handle: showPage("failed") },
-  ]);
+    {
+      match: [matches(entry, openAppPattern, "app")],
+      handle: proxyHandlers(["{http.regexp.app.1}"], options),
+      terminal: true,
+    },
+    {
+      match: [matches(entry, openFilesPattern, "files")],
+      handle: [staticHandler(open, options.tableDir)],
+      terminal: true,
+    },
+    { match: [matches(entry, entryPattern, "entry")], handle: [{ handler: "vars", svc_entry: "found" }] },
+    ...passed.routes,
+    { match: [passed.matcher], handle: proxyHandlers([argument], options), terminal: true },
+    { match: [equals("svc_entry", "found")], handle: [anySite(options)], terminal: true },
+  ];
+}
+
+const filesOf = (bundle: string, { bundlesDir, immutablesDir }: SiteOptions): Omit<StaticSite, "fallsBack"> => ({
+  root: `${bundlesDir}/${bundle}`,
+  immutableRoot: `${immutablesDir}/${bundle}`,
+});
+
+/** Serves an entry of any kind, whatever was asked, once `entryPattern` took it apart. */
+const anySite = (options: SiteOptions): JsonObject =>
+  subroute([...gateRoutes(options, withoutForwarded, visitedPattern), ...kindRoutes(options)]);
 
 /** The frequent kinds first: the list is tried in order. Exactly one matches, and each ends the request. */
 function kindRoutes(options: SiteOptions): CaddyRoute[] {
@@ -33,7 +70,7 @@ function kindRoutes(options: SiteOptions): CaddyRoute[] {
     ...(single === undefined ? [] : [single]),
     {
       match: [equals(kind, "s", "f")],
-      handle: [staticHandler(`${options.bundlesDir}/${argument}`, equals(kind, "f"))],
+      handle: [staticHandler({ ...filesOf(argument, options), fallsBack: equals(kind, "f") }, options.tableDir)],
     },
     ...several,
     { match: [equals(kind, "x")], handle: [subroute(platformPageRoutes)] },
@@ -81,18 +118,78 @@ const proxyRoute = (upstreams: number, options: SiteOptions): CaddyRoute => ({
       ...(upstreams > 1 && matches(argument, upstreamsPattern(upstreams), "upstream")),
     },
   ],
-  handle: [withoutForwarded, proxyHandler(upstreams, options)],
+  handle: proxyHandlers(
+    upstreams === 1
+      ? [argument]
+      : Array.from({ length: upstreams }, (_, index) => `{http.regexp.upstream.${index + 1}}`),
+    options,
+  ),
 });
 
+/** @param addresses of the upstreams, as placeholders */
+const proxyHandlers = (addresses: readonly string[], options: SiteOptions): JsonObject[] => [
+  withoutForwarded,
+  compress,
+  proxyHandler(addresses, options),
+];
+
 /**
- * What only a proxy may say, in any spelling: many frameworks read "_" as "-". Removed here, before Caddy
- * removes the headers that `Connection` names and then sets its own.
+ * What only a proxy may say, in any spelling: many frameworks read "_" as "-". Who the visitor is, in words of any cache or
+ * hoster; what was asked for before it was rewritten, which some take for what is asked for; and whether the checks of a
+ * framework are done. Removed here, before Caddy removes the headers that `Connection` names and then sets its own.
  */
 export const withoutForwarded: JsonObject = {
   handler: "headers",
   request: {
-    delete: ["forwarded", "x-forwarded*", "x_forwarded*", "x-real*", "x_real*", "x-svc*", "x_svc*", "proxy"],
+    delete: [
+      ...["*forwarded*", "x-real*", "x_real*", "x-svc*", "x_svc*", "proxy"],
+      ...["*client-ip", "*client_ip", "*clientip", "*connecting-ip*", "*connecting_ip*"],
+      ...["*original-url", "*original_url", "x-original-uri", "x_original_uri", "x-original-host", "x_original_host"],
+      ...["*rewrite-url", "*rewrite_url"],
+      ...["*middleware-subrequest*", "*middleware_subrequest*"],
+    ],
   },
+};
+
+const compressedTypes = [
+  ...["text/html*", "text/plain*", "text/css*", "text/javascript*", "text/xml*", "text/csv*", "text/markdown*"],
+  ...[
+    "application/json*",
+    "application/javascript*",
+    "application/xml*",
+    "application/xhtml+xml*",
+    "application/ld+json*",
+  ],
+  ...["application/manifest+json*", "application/rss+xml*", "application/atom+xml*", "image/svg+xml*"],
+];
+
+/**
+ * Compresses what an app answers with and did not compress itself. Only whole answers whose length is known: the encoder
+ * keeps back what it is given, and an event or a part of a page that is being made is to arrive when it is sent.
+ */
+const compress: JsonObject = {
+  handler: "encode",
+  encodings: { zstd: {}, gzip: {} },
+  prefer: ["zstd", "gzip"],
+  minimum_length: 1024,
+  match: {
+    // Never a part of something: it would be one of other bytes.
+    status_code: [200, 201, 203, 4, 5],
+    headers: { "Content-Type": compressedTypes, "Content-Length": [] },
+  },
+};
+
+/** Caddy before 2.7 would compress what says that nobody may: it does not where it does not know the length. */
+const heedNoTransform: JsonObject = {
+  match: { headers: { "Cache-Control": ["*no-transform*"] } },
+  routes: [
+    {
+      handle: [
+        { handler: "headers", response: { deferred: true, delete: ["Content-Length"] } },
+        { handler: "copy_response" },
+      ],
+    },
+  ],
 };
 
 /**
@@ -100,30 +197,33 @@ export const withoutForwarded: JsonObject = {
  * broken site would take the others down. So there are no passive health checks; a request that could not
  * be delivered is tried again on another upstream.
  */
-function proxyHandler(upstreams: number, { contentDomain, answerTimeoutMs }: SiteOptions): JsonObject {
+function proxyHandler(
+  addresses: readonly string[],
+  { contentDomain, answerTimeoutMs, heedsNoTransform }: SiteOptions,
+): JsonObject {
+  const isOne = addresses.length === 1;
   return {
     handler: "reverse_proxy",
-    upstreams: Array.from({ length: upstreams }, (_, index) => ({
-      dial: upstreams === 1 ? argument : `{http.regexp.upstream.${index + 1}}`,
-    })),
+    upstreams: addresses.map((dial) => ({ dial })),
     load_balancing: {
       selection_policy: { policy: "random" },
       // Of several upstreams: long enough for the router to find that a machine is silent, and to lead around it.
-      try_duration: upstreams === 1 ? "3s" : "5s",
+      try_duration: isOne ? "3s" : "5s",
       // With one upstream every try goes to the same place, which has to come back first.
-      try_interval: upstreams === 1 ? "100ms" : "5ms",
+      try_interval: isOne ? "100ms" : "5ms",
     },
     transport: {
       protocol: "http",
       // Nodes are near; a machine that is gone costs a visitor so much and not more.
       dial_timeout: "250ms",
       response_header_timeout: `${answerTimeoutMs}ms`,
-      // The app decides about compression, together with the visitor.
+      // The app decides about compression first, together with the visitor.
       compression: false,
       // Shorter than the idle limit of usual app servers (5 s in Node), so that a request does not meet a
       // connection that the app is just closing.
       keep_alive: { idle_timeout: "1500ms", max_idle_conns_per_host: 64 },
     },
+    ...(!heedsNoTransform && { handle_response: [heedNoTransform] }),
     headers: {
       request: { set: { "X-Real-Ip": ["{http.request.remote.host}"] } },
       response: {

@@ -107,20 +107,11 @@ export function tlsApp(options: TlsOptions): JsonObject {
   };
 }
 
-/** One handler for hosts that have a certificate, and another one for those that have none. */
+/** Ends a request for a host that has a certificate with `handler`, which answers. */
 export const whereCertificate = (
   { certificatesDir }: Pick<TlsOptions, "certificatesDir">,
-  there: JsonObject,
-  missing: JsonObject,
-): JsonObject =>
-  subroute([
-    {
-      match: [matches("{http.request.host}", servedPattern, "name")],
-      handle: [
-        subroute([
-          { match: [{ file: { root: certificatesDir, try_files: tryFiles } }], handle: [there], terminal: true },
-        ]),
-      ],
-    },
-    { handle: [missing] },
-  ]);
+  handler: JsonObject,
+): CaddyRoute => ({
+  match: [matches("{http.request.host}", servedPattern, "name")],
+  handle: [subroute([{ match: [{ file: { root: certificatesDir, try_files: tryFiles } }], handle: [handler] }])],
+});

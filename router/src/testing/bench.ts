@@ -1,83 +1,37 @@
 /**
- * Measures the edge: what a request costs Caddy over a plain configuration of one route, and how long a
+ * Measures the edge: what a request costs Caddy over a plain configuration of one route of the same run, and how long a
  * change takes. Cost is CPU time of the Caddy process, in turns and the least of several rounds, so it holds
- * on a busy machine; rates would not.
+ * on a busy machine; rates would not, and are told for orientation.
  *
  * Run: node router/src/testing/bench.ts
  */
 
 import { once } from "node:events";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:http";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
-import { systemClock } from "@svc/runtime/system";
 import { Pool } from "undici";
-import { freePorts } from "../../../registry/src/testing/ports.ts";
-import { createCaddyAdmin } from "../caddy.ts";
+import { usableCaddy } from "../caddy.ts";
+import { type Case, type Cost, costs, pin } from "./bench-cost.ts";
+import { plainHost, startPlain, startUncounted } from "./bench-plain.ts";
 import { digestOfBundle, filesBundle } from "./bundle.ts";
-import { startCaddy } from "./caddy-process.ts";
-import { startTestEdge, type TestEdge } from "./edge.ts";
+import { startTestEdge } from "./edge.ts";
 import { aGate, signedIn } from "./gate.ts";
 import { aComplete, aDelta, aProxy, aStatic, guarded } from "./routes.ts";
 import { waitFor } from "./wait-for.ts";
 
-const requestsPerRound = 10_000;
-const rounds = 7;
-const connections = 32;
 const hostCount = 10_000;
 const changes = 200;
 /** In memory, as the table of names is meant to be. */
 const memoryDir = "/dev/shm";
-/** Of the kernel's clock for process times. */
-const ticksPerSecond = 100;
+const hashedName = "assets/index-BxK2a9_f.js";
+/** Caddy has one core; who asks and who answers behind it share another. */
+const cores = { caddy: 0, others: 1 };
+
+const encodings = { "accept-encoding": "gzip, deflate, br, zstd" };
 
 const hostOf = (n: number) => `site${n}.svc.localhost`;
-const browser = { accept: "text/html,*/*", "accept-language": "en", "user-agent": "Mozilla/5.0 (X11; Linux x86_64)" };
-
-interface Case {
-  name: string;
-  pid: number;
-  address: string;
-  host(n: number): string;
-  /** Case that this one is compared with. */
-  floor?: string;
-  cookie?: string;
-}
-
-async function cpuMicroseconds(pid: number): Promise<number> {
-  const stat = await readFile(`/proc/${pid}/stat`, "utf8");
-  const [user = "0", system = "0"] = stat
-    .slice(stat.lastIndexOf(")") + 2)
-    .split(" ")
-    .slice(11, 13);
-  return ((Number(user) + Number(system)) * 1_000_000) / ticksPerSecond;
-}
-
-/** Caddy's CPU time per request by case, µs. */
-async function costs(cases: readonly Case[]): Promise<Map<string, number>> {
-  const least = new Map<string, number>();
-  for (let round = 0; round < rounds; round += 1) {
-    for (const { name, pid, address, host, cookie } of cases) {
-      const pool = new Pool(`http://${address}`, { connections });
-      let next = 0;
-      const visitor = async () => {
-        while (next < requestsPerRound) {
-          const headers = { ...browser, host: host(next++), ...(cookie !== undefined && { cookie }) };
-          const { statusCode, body } = await pool.request({ path: "/", method: "GET", headers });
-          await body.dump();
-          if (statusCode >= 500) throw new Error(`${name} answered ${statusCode}`);
-        }
-      };
-      const before = await cpuMicroseconds(pid);
-      await Promise.all(Array.from({ length: connections }, visitor));
-      const cost = ((await cpuMicroseconds(pid)) - before) / requestsPerRound;
-      least.set(name, Math.min(cost, least.get(name) ?? cost));
-      await pool.close();
-    }
-  }
-  return least;
-}
 
 async function startApp(answer: string) {
   const server = createServer((_, response) => response.end(answer));
@@ -93,43 +47,23 @@ async function startApp(answer: string) {
   };
 }
 
-/** One route each: what no configuration can do without. */
-async function startPlain(dir: string, upstream: string, file: Buffer) {
-  const caddy = await startCaddy(join(dir, "caddy"));
-  const [proxyPort = 0, filePort = 0] = await freePorts(2);
-  const root = join(dir, "files");
-  await mkdir(root);
-  await writeFile(join(root, "index.html"), file);
-  const server = (port: number, handler: { [key: string]: string | { dial: string }[] }) => ({
-    listen: [`127.0.0.1:${port}`],
-    automatic_https: { disable: true },
-    routes: [{ handle: [handler] }],
-  });
-  const servers = {
-    proxy: server(proxyPort, { handler: "reverse_proxy", upstreams: [{ dial: upstream }] }),
-    file: server(filePort, { handler: "file_server", root }),
-  };
-  const admin = { listen: `unix/${caddy.adminSocket}` };
-  await createCaddyAdmin(systemClock, caddy.adminSocket).load({ admin, apps: { http: { servers } } });
-  return { caddy, proxy: `127.0.0.1:${proxyPort}`, file: `127.0.0.1:${filePort}` };
-}
-
-/** The edge's own configuration over the same table, without the access log. */
-async function startUncounted(dir: string, edge: TestEdge) {
-  const caddy = await startCaddy(dir);
-  const [http = 0, https = 0] = await freePorts(2);
-  const text = JSON.stringify(await createCaddyAdmin(systemClock, edge.caddy.adminSocket).config())
-    .replaceAll(edge.caddy.adminSocket, caddy.adminSocket)
-    .replaceAll(`"${edge.http}"`, `"127.0.0.1:${http}"`)
-    .replaceAll(`"${edge.https}"`, `"127.0.0.1:${https}"`);
-  const config = JSON.parse(text);
-  for (const server of Object.values<{ logs?: object }>(config.apps.http.servers)) delete server.logs;
-  delete config.logging.logs.access;
-  await createCaddyAdmin(systemClock, caddy.adminSocket).load(config);
-  return { caddy, http: `127.0.0.1:${http}` };
-}
-
 const show = (name: string, value: string) => console.log(`${name.padEnd(52)} ${value}`);
+
+/** One line per case: its cost, how many times the floor that is, and whether that was aimed at. */
+function showCosts(cases: readonly Case[], cost: ReadonlyMap<string, Cost>): void {
+  for (const { name, floor } of cases) {
+    const { microseconds = Number.NaN, requestsPerSecond = 0 } = cost.get(name) ?? {};
+    const below = floor && cost.get(floor.name)?.microseconds;
+    const ratio = below === undefined ? null : microseconds / below;
+    const aim = floor?.atMost;
+    const verdict = ratio === null || aim === undefined ? "" : `, aim ${aim}: ${ratio <= aim ? "met" : "MISSED"}`;
+    const over = ratio === null ? "" : `  ${ratio.toFixed(2)} x ${floor?.name}${verdict}`;
+    show(
+      name,
+      `${microseconds.toFixed(1).padStart(6)} µs ${Math.round(requestsPerSecond).toString().padStart(6)}/s${over}`,
+    );
+  }
+}
 
 function quantiles(samples: readonly number[]): string {
   const sorted = samples.toSorted((a, b) => a - b);
@@ -144,55 +78,65 @@ try {
   using blue = await startApp("blue");
   using green = await startApp("green");
   const file = Buffer.alloc(1024, "x");
-  const plain = await startPlain(dir, blue.address, file);
-  await using _plainCaddy = plain.caddy;
+  const files = { "index.html": file, [hashedName]: file };
+  const onPlain = { logDir: memory, upstream: blue.address, files };
+  await using plain = await startPlain({ dir: join(dir, "plain"), settings: {}, ...onPlain });
+  await using tuned = await startPlain({ dir: join(dir, "tuned"), settings: { GOGC: "400" }, ...onPlain });
   await using edge = await startTestEdge({ env: { SVC_ROUTER_TABLE_DIR: join(memory, "table") } });
   const { applier } = edge.edge();
-  const bundle = await filesBundle({ "index.html": file });
+  const bundle = await filesBundle(files);
   edge.archives.set(digestOfBundle(bundle), bundle);
 
   const routes = Array.from({ length: hostCount }, (_, n) => aProxy(hostOf(n), blue.address));
   const started = performance.now();
   const gate = await aGate("open sesame");
   await edge.edge().gates.learn([gate]);
+  const docsHost = "docs.svc.localhost";
   const protectedHost = "protected.svc.localhost";
   routes.push(guarded(aProxy(protectedHost, blue.address), gate.revision));
-  applier.submit(aComplete(1, [...routes, aStatic("docs.svc.localhost", digestOfBundle(bundle))]));
+  applier.submit(aComplete(1, [...routes, aStatic(docsHost, digestOfBundle(bundle))]));
   await waitFor(() => applier.state().generation === 1n && applier.state().behindHosts.length === 0, 60_000);
   show(`first table of ${hostCount} hosts, to the report`, `${(performance.now() - started).toFixed(0)} ms`);
 
   const uncounted = await startUncounted(join(dir, "uncounted"), edge);
   await using _uncountedCaddy = uncounted.caddy;
-  const plainCase = { pid: plain.caddy.pid, host: () => "plain.test" };
+  const plainCase = { pid: plain.pid, host: plainHost };
   const edgeCase = { pid: edge.caddy.pid, address: edge.http };
+  const one = { host: hostOf(7), headers: {} };
+  const over = (name: string, atMost?: number) => ({ floor: { name, ...(atMost !== undefined && { atMost }) } });
+  const cookie = await signedIn(edge, protectedHost, "open sesame");
   const cases: Case[] = [
-    { ...plainCase, name: "proxy, plain Caddy", address: plain.proxy },
-    { ...edgeCase, name: "proxy, one host", host: () => hostOf(7), floor: "proxy, plain Caddy" },
+    { ...plainCase, name: "proxy, plain", address: plain.proxy },
+    { ...plainCase, name: "proxy, plain, logged", address: plain.loggedProxy },
+    { ...plainCase, name: "proxy, plain, GOGC=400", pid: tuned.pid, address: tuned.proxy },
+    { ...edgeCase, ...one, name: "proxy", ...over("proxy, plain", 1.5) },
+    { ...one, name: "proxy, not counted", pid: uncounted.caddy.pid, address: uncounted.http, ...over("proxy, plain") },
+    { ...edgeCase, ...one, name: "proxy, to a browser", headers: encodings, ...over("proxy, plain") },
     {
-      ...{ pid: uncounted.caddy.pid, address: uncounted.http, host: () => hostOf(7) },
-      ...{ name: "proxy, one host, without the access log", floor: "proxy, plain Caddy" },
+      ...{ ...edgeCase, name: `proxy, ${hostCount} hosts in turn`, host: (n) => hostOf((n * 7919) % hostCount) },
+      ...over("proxy, one host in turn"),
     },
+    { ...edgeCase, name: "proxy, one host in turn", host: () => hostOf(7) },
+    { ...edgeCase, name: "proxy, with a password", host: protectedHost, headers: { cookie }, ...over("proxy", 1.2) },
+    { ...edgeCase, name: "password page", host: protectedHost, statusClass: 4 },
+    { ...plainCase, name: "TLS + h2, plain", address: plain.tlsProxy, tls: true },
+    { ...edgeCase, ...one, name: "TLS + h2", address: edge.https, tls: true, ...over("TLS + h2, plain", 1.3) },
+    { ...plainCase, name: "file, plain", address: plain.file, path: `/${hashedName}` },
+    { ...plainCase, name: "file, plain, logged", address: plain.loggedFile, path: `/${hashedName}` },
+    { ...plainCase, name: "file, plain, GOGC=400", pid: tuned.pid, address: tuned.file, path: `/${hashedName}` },
     {
-      ...edgeCase,
-      name: `proxy, ${hostCount} hosts in turn`,
-      host: (n) => hostOf((n * 7919) % hostCount),
-      floor: "proxy, plain Caddy",
+      ...{ ...edgeCase, name: "file with a hashed name", host: docsHost, path: `/${hashedName}` },
+      ...over("file, plain", 1.5),
     },
-    {
-      ...{ ...edgeCase, name: "proxy, one host with a password, signed in", host: () => protectedHost },
-      ...{ cookie: await signedIn(edge, protectedHost, "open sesame"), floor: "proxy, plain Caddy" },
-    },
-    { ...edgeCase, name: "password page", host: () => protectedHost },
-    { ...plainCase, name: "file of 1 KiB, plain Caddy", address: plain.file },
-    { ...edgeCase, name: "file of 1 KiB", host: () => "docs.svc.localhost", floor: "file of 1 KiB, plain Caddy" },
-    { ...edgeCase, name: "page for an unknown host", host: (n) => `no${n}.svc.localhost` },
+    { ...edgeCase, name: "index.html of a site", host: docsHost, ...over("file, plain") },
+    { ...edgeCase, name: "page for an unknown host", host: "no.svc.localhost", statusClass: 4 },
   ];
-  const cost = await costs(cases);
-  for (const { name, floor } of cases) {
-    const value = cost.get(name) ?? 0;
-    const over = floor === undefined ? "" : ` (+${(value - (cost.get(floor) ?? 0)).toFixed(1)})`;
-    show(name, `${value.toFixed(1)} µs${over}`);
+  if (availableParallelism() > 1) {
+    for (const pid of new Set(cases.map((each) => each.pid))) pin(pid, cores.caddy);
+    pin(process.pid, cores.others);
   }
+  show("Caddy", await usableCaddy(edge.caddy.binary));
+  showCosts(cases, await costs(cases));
 
   const visible: number[] = [];
   const reported: number[] = [];

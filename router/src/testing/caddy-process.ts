@@ -1,7 +1,9 @@
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, writeFile } from "node:fs/promises";
+import { totalmem } from "node:os";
 import { join } from "node:path";
+import { caddyEnvironment } from "@svc/runtime/caddy-environment";
 import { programAt, spawnProgram } from "@svc/runtime/programs";
 import { systemClock } from "@svc/runtime/system";
 import { createCaddyAdmin } from "../caddy.ts";
@@ -19,7 +21,11 @@ export interface CaddyProcess extends AsyncDisposable {
   restart(): Promise<void>;
 }
 
-export async function startCaddy(dir: string): Promise<CaddyProcess> {
+/** @param settings of Go's, unless those of an edge */
+export async function startCaddy(
+  dir: string,
+  settings: Record<string, string> = caddyEnvironment(totalmem()),
+): Promise<CaddyProcess> {
   const adminSocket = join(dir, "admin.sock");
   const boot = join(dir, "boot.json");
   await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -29,7 +35,13 @@ export async function startCaddy(dir: string): Promise<CaddyProcess> {
   const run = async (): Promise<void> => {
     child = spawnProgram([programAt("caddy", binary), "run", "--resume", "--config", boot], {
       stdio: "ignore",
-      env: { ...process.env, XDG_CONFIG_HOME: join(dir, "config"), XDG_DATA_HOME: join(dir, "data"), HOME: dir },
+      env: {
+        ...process.env,
+        ...settings,
+        XDG_CONFIG_HOME: join(dir, "config"),
+        XDG_DATA_HOME: join(dir, "data"),
+        HOME: dir,
+      },
     });
     await waitFor(async () => {
       await createCaddyAdmin(systemClock, adminSocket).config();

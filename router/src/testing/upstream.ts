@@ -13,7 +13,8 @@ export interface Upstream extends AsyncDisposable {
 
 /**
  * Answers with its name; `/events` streams a line every 20 ms, `/echo` is a WebSocket-like upgrade that
- * sends back what it gets, `/slow` never answers, `/cookie` sets the cookies given in the query, `/headers` the headers.
+ * sends back what it gets, `/slow` never answers, `/cookie` sets the cookies given in the query, `/headers` the headers,
+ * and with `bytes` an answer of that length.
  */
 export async function startUpstream(name: string, port = 0): Promise<Upstream> {
   let last: ReturnType<Upstream["last"]> = null;
@@ -37,12 +38,15 @@ export async function startUpstream(name: string, port = 0): Promise<Upstream> {
       if (url.startsWith("/cookie?")) {
         response.setHeader("Set-Cookie", new URL(url, "http://app.test").searchParams.getAll("set"));
       }
+      let body = name;
       if (url.startsWith("/headers?")) {
-        for (const [header, value] of new URL(url, "http://app.test").searchParams)
-          response.appendHeader(header, value);
+        for (const [header, value] of new URL(url, "http://app.test").searchParams) {
+          if (header === "bytes") body = "x".repeat(Number(value));
+          else response.appendHeader(header, value);
+        }
       }
       response.setHeader("X-Name", name);
-      response.end(name);
+      response.end(body);
     });
   });
   server.on("upgrade", (request, socket) => {

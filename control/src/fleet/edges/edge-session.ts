@@ -108,7 +108,7 @@ async function converse(
   deps: EdgeSessionDeps,
 ): Promise<void> {
   const { clock, random, authority, timings, log } = deps;
-  const { version, address, knowsGates, knowsCertificates } = hello;
+  const { version, address, knowsGates, knowsCertificates, knowsAnalytics } = hello;
   const { signal } = stream;
   const sender = createTableSender({
     ...{ clock, edgeId, knowsGates, timings, log, signal },

@@ -37,6 +37,31 @@ export interface AccountRepositoryTable {
   looked_at: Nullable<Date>;
 }
 
+export interface AcmeAccountTable {
+  directory: string;
+  key: Buffer;
+  url: Nullable<string>;
+  created_at: Date;
+}
+
+export interface AcmeChallengeTable {
+  token: string;
+  name: string;
+  kind: "http-01" | "dns-01";
+  answer: string;
+  remove_after: Nullable<Date>;
+}
+
+export interface AcmeOrderTable {
+  id: GeneratedAlways<number>;
+  directory: string;
+  name: string;
+  registered_domain: string;
+  is_renewal: boolean;
+  at: Date;
+  issued_at: Nullable<Date>;
+}
+
 export interface AnalyticsDayTable {
   project_id: string;
   channel: "production" | "preview" | "dev";
@@ -134,6 +159,31 @@ export interface BootstrapTokenTable {
   node_id: Nullable<string>;
   reused_at: Nullable<Date>;
   addresses: NullableJson<ColumnValues["bootstrap_token.addresses"]>;
+}
+
+export interface CertificateTable {
+  name: string;
+  registered_domain: string;
+  state: "none" | "ordered" | "challenge_published" | "validating" | "issued" | "failed";
+  chain: Nullable<string>;
+  key: Nullable<Buffer>;
+  fingerprint: Nullable<string>;
+  not_before: Nullable<Date>;
+  not_after: Nullable<Date>;
+  issuer: Nullable<string>;
+  ari_id: Nullable<string>;
+  renew_at: Nullable<Date>;
+  ask_at: Nullable<Date>;
+  directory: Nullable<string>;
+  order_url: Nullable<string>;
+  order_key: Nullable<Buffer>;
+  ordered_at: Nullable<Date>;
+  since: Nullable<Date>;
+  failures: Generated<number>;
+  ca_failures: Generated<number>;
+  failure_code: Nullable<string>;
+  failure: Nullable<string>;
+  next_at: Date;
 }
 
 export interface ChannelStateTable {
@@ -901,6 +951,9 @@ export interface Database {
   account_manifest: AccountManifestTable;
   account_push: AccountPushTable;
   account_repository: AccountRepositoryTable;
+  acme_account: AcmeAccountTable;
+  acme_challenge: AcmeChallengeTable;
+  acme_order: AcmeOrderTable;
   analytics_day: AnalyticsDayTable;
   analytics_hour: AnalyticsHourTable;
   analytics_salt: AnalyticsSaltTable;
@@ -911,6 +964,7 @@ export interface Database {
   audit: AuditTable;
   base_image: BaseImageTable;
   bootstrap_token: BootstrapTokenTable;
+  certificate: CertificateTable;
   channel_state: ChannelStateTable;
   claim_link: ClaimLinkTable;
   cluster: ClusterTable;

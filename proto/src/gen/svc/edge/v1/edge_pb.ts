@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file svc/edge/v1/edge.proto.
  */
 export const file_svc_edge_v1_edge: GenFile = /*@__PURE__*/
-  fileDesc("ChZzdmMvZWRnZS92MS9lZGdlLnByb3RvEgtzdmMuZWRnZS52MSLpAQoOU2Vzc2lvblJlcXVlc3QSIwoFaGVsbG8YASABKAsyEi5zdmMuZWRnZS52MS5IZWxsb0gAEiMKBXJlbmV3GAIgASgLMhIuc3ZjLmVkZ2UudjEuUmVuZXdIABInCgdhcHBsaWVkGAMgASgLMhQuc3ZjLmVkZ2UudjEuQXBwbGllZEgAEiwKB3RyYWZmaWMYBCABKAsyGS5zdmMuZWRnZS52MS5UcmFmZmljQmF0Y2hIABIrCglhbmFseXRpY3MYBSABKAsyFi5zdmMuZWRnZS52MS5BbmFseXRpY3NIAEIJCgdtZXNzYWdlIvMDCg9TZXNzaW9uUmVzcG9uc2USJwoHd2VsY29tZRgBIAEoCzIULnN2Yy5lZGdlLnYxLldlbGNvbWVIABIqCglyZW5ld19hY2sYAiABKAsyFS5zdmMuZWRnZS52MS5SZW5ld0Fja0gAEigKBXRhYmxlGAMgASgLMhcuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZUgAEi0KCnN1cGVyc2VkZWQYBCABKAsyFy5zdmMuZWRnZS52MS5TdXBlcnNlZGVkSAASJQoGZmVuY2VkGAUgASgLMhMuc3ZjLmVkZ2UudjEuRmVuY2VkSAASJgoHZ29fYXdheRgGIAEoCzITLnN2Yy5lZGdlLnYxLkdvQXdheUgAEi4KC3RyYWZmaWNfYWNrGAcgASgLMhcuc3ZjLmVkZ2UudjEuVHJhZmZpY0Fja0gAEiMKBWdhdGVzGAggASgLMhIuc3ZjLmVkZ2UudjEuR2F0ZXNIABIqCglyZW5ld19ub3cYCSABKAsyFS5zdmMuZWRnZS52MS5SZW5ld05vd0gAEiMKBXNhbHRzGAwgASgLMhIuc3ZjLmVkZ2UudjEuU2FsdHNIABIyCg1hbmFseXRpY3NfYWNrGA0gASgLMhkuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQWNrSABCCQoHbWVzc2FnZSLOAQoFSGVsbG8SFQoNY2x1c3Rlcl9lcG9jaBgBIAEoBBIPCgdib290X2lkGAIgASgJEhMKC2luc3RhbmNlX2lkGAMgASgJEg8KB3ZlcnNpb24YBCABKAkSEgoKZ2VuZXJhdGlvbhgFIAEoBBIOCgZkaWdlc3QYBiABKAkSDwoHYWRkcmVzcxgHIAEoCRIUCgxiZWhpbmRfaG9zdHMYCCADKAkSEwoLa25vd3NfZ2F0ZXMYCSABKAgSFwoPa25vd3NfYW5hbHl0aWNzGAsgASgIIqUBCgdXZWxjb21lEg8KB2VkZ2VfaWQYASABKAkSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIVCg1zZXNzaW9uX2Vwb2NoGAMgASgEEhYKDnJlbmV3X2V2ZXJ5X21zGAQgASgNEhQKDGxlYXNlX3R0bF9tcxgFIAEoDRItCghyZWdpc3RyeRgGIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzIiMKBVJlbmV3EgkKAW4YASABKAQSDwoHd2FsbF9tcxgCIAEoBCIVCghSZW5ld0FjaxIJCgFuGAEgASgEIgwKClN1cGVyc2VkZWQiGAoGRmVuY2VkEg4KBnJlYXNvbhgBIAEoCSIkCgZHb0F3YXkSGgoScmVjb25uZWN0X2FmdGVyX21zGAEgASgNIgoKCFJlbmV3Tm93IiYKF1JlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0EgsKA2NzchgBIAEoDCJBChhSZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USGQoRY2VydGlmaWNhdGVfY2hhaW4YASABKAkSCgoCY2EYAiABKAkiLwoZSXNzdWVSZWdpc3RyeVRva2VuUmVxdWVzdBISCgpyZXBvc2l0b3J5GAEgASgJIkcKGklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlEg0KBXRva2VuGAEgASgJEhoKEmV4cGlyZXNfaW5fc2Vjb25kcxgCIAEoDSKIAgoKUm91dGVUYWJsZRIqCgRraW5kGAEgASgOMhwuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZS5LaW5kEhUKDWNsdXN0ZXJfZXBvY2gYAiABKAQSEgoKYXBwbGllc190bxgDIAEoBBISCgpnZW5lcmF0aW9uGAQgASgEEiMKB3Vwc2VydHMYBSADKAsyEi5zdmMuZWRnZS52MS5Sb3V0ZRIVCg1yZW1vdmVkX2hvc3RzGAYgAygJEhIKCmJ1bGtfdG9rZW4YByABKAkiPwoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASEQoNS0lORF9DT01QTEVURRABEg4KCktJTkRfREVMVEEQAiKbAgoFUm91dGUSDAoEaG9zdBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEg8KB2NoYW5uZWwYAyABKAkSFQoNZGVwbG95bWVudF9pZBgEIAEoCRIpCgVwcm94eRgFIAEoCzIYLnN2Yy5lZGdlLnYxLlByb3h5VGFyZ2V0SAASKwoGc3RhdGljGAYgASgLMhkuc3ZjLmVkZ2UudjEuU3RhdGljVGFyZ2V0SAASJwoEcGFnZRgHIAEoCzIXLnN2Yy5lZGdlLnYxLlBhZ2VUYXJnZXRIABIvCghyZWRpcmVjdBgIIAEoCzIbLnN2Yy5lZGdlLnYxLlJlZGlyZWN0VGFyZ2V0SAASDAoEZ2F0ZRgJIAEoCUIICgZ0YXJnZXQiIAoLUHJveHlUYXJnZXQSEQoJdXBzdHJlYW1zGAEgAygJIlMKDFN0YXRpY1RhcmdldBISCgpyZXBvc2l0b3J5GAEgASgJEg4KBmRpZ2VzdBgCIAEoCRISCgpzaXplX2J5dGVzGAMgASgEEgsKA3NwYRgEIAEoCCKbAQoKUGFnZVRhcmdldBIqCgRwYWdlGAEgASgOMhwuc3ZjLmVkZ2UudjEuUGFnZVRhcmdldC5QYWdlImEKBFBhZ2USFAoQUEFHRV9VTlNQRUNJRklFRBAAEhAKDFBBR0VfU1RPUFBFRBABEhIKDlBBR0VfU1VTUEVOREVEEAISDgoKUEFHRV9FTVBUWRADEg0KCVBBR0VfRE9XThAEIh4KDlJlZGlyZWN0VGFyZ2V0EgwKBGhvc3QYASABKAkiYgoHQXBwbGllZBISCgpnZW5lcmF0aW9uGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRINCgVlcnJvchgDIAEoCRIOCgZyZXN5bmMYBCABKAgSFAoMYmVoaW5kX2hvc3RzGAUgAygJIlkKDFRyYWZmaWNCYXRjaBIOCgZzZXJpZXMYASABKAkSDgoGbnVtYmVyGAIgASgEEikKBmNvdW50cxgDIAMoCzIZLnN2Yy5lZGdlLnYxLlRyYWZmaWNDb3VudCLbAQoMVHJhZmZpY0NvdW50EhIKCnByb2plY3RfaWQYASABKAkSDwoHY2hhbm5lbBgCIAEoCRIMCgRob3VyGAMgASgEEhAKCHJlcXVlc3RzGAQgASgEEhAKCGJ5dGVzX2luGAUgASgEEhEKCWJ5dGVzX291dBgGIAEoBBISCgpzdGF0dXNfMnh4GAcgASgEEhIKCnN0YXR1c18zeHgYCCABKAQSEgoKc3RhdHVzXzR4eBgJIAEoBBISCgpzdGF0dXNfNXh4GAogASgEEhEKCXVubWV0ZXJlZBgLIAEoCCIsCgpUcmFmZmljQWNrEg4KBnNlcmllcxgBIAEoCRIOCgZudW1iZXIYAiABKAQiKQoFR2F0ZXMSIAoFZ2F0ZXMYASADKAsyES5zdmMuZWRnZS52MS5HYXRlIlAKBEdhdGUSEgoKcHJvamVjdF9pZBgBIAEoCRIQCghyZXZpc2lvbhgCIAEoCRILCgNrZXkYAyABKAwSFQoNcGFzc3dvcmRfaGFzaBgEIAEoCSJECglBbmFseXRpY3MSDgoGbnVtYmVyGAEgASgEEicKBHJvd3MYAiADKAsyGS5zdmMuZWRnZS52MS5BbmFseXRpY3NSb3ci8gMKDEFuYWx5dGljc1JvdxIOCgZzZXJpZXMYASABKAkSCwoDc2VxGAIgASgEEhIKCnByb2plY3RfaWQYAyABKAkSDwoHY2hhbm5lbBgEIAEoCRIMCgRob3VyGAUgASgEEg8KB3NhbXBsZWQYBiABKAgSEgoKc3RhdHVzXzJ4eBgHIAEoBBISCgpzdGF0dXNfM3h4GAggASgEEhIKCnN0YXR1c180eHgYCSABKAQSEgoKc3RhdHVzXzV4eBgKIAEoBBIqCgVwYXRocxgLIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50Ei4KCXJlZmVycmVycxgMIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50Ei4KCWNvdW50cmllcxgNIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50EiwKB2RldmljZXMYDiADKAsyGy5zdmMuZWRnZS52MS5BbmFseXRpY3NDb3VudBItCghicm93c2VycxgPIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50EjYKEW9wZXJhdGluZ19zeXN0ZW1zGBAgAygLMhsuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQ291bnQSEAoIdmlzaXRvcnMYESABKAwiLgoOQW5hbHl0aWNzQ291bnQSDQoFdmFsdWUYASABKAkSDQoFY291bnQYAiABKAQiHgoMQW5hbHl0aWNzQWNrEg4KBm51bWJlchgBIAEoBCIpCgVTYWx0cxIgCgVzYWx0cxgBIAMoCzIRLnN2Yy5lZGdlLnYxLlNhbHQiIQoEU2FsdBILCgNkYXkYASABKAkSDAoEc2FsdBgCIAEoDDKfAgoLRWRnZVNlcnZpY2USSAoHU2Vzc2lvbhIbLnN2Yy5lZGdlLnYxLlNlc3Npb25SZXF1ZXN0Ghwuc3ZjLmVkZ2UudjEuU2Vzc2lvblJlc3BvbnNlKAEwARJfChBSZW5ld0NlcnRpZmljYXRlEiQuc3ZjLmVkZ2UudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlcXVlc3QaJS5zdmMuZWRnZS52MS5SZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USZQoSSXNzdWVSZWdpc3RyeVRva2VuEiYuc3ZjLmVkZ2UudjEuSXNzdWVSZWdpc3RyeVRva2VuUmVxdWVzdBonLnN2Yy5lZGdlLnYxLklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlYgZwcm90bzM", [file_svc_node_v1_node]);
+  fileDesc("ChZzdmMvZWRnZS92MS9lZGdlLnByb3RvEgtzdmMuZWRnZS52MSKlAgoOU2Vzc2lvblJlcXVlc3QSIwoFaGVsbG8YASABKAsyEi5zdmMuZWRnZS52MS5IZWxsb0gAEiMKBXJlbmV3GAIgASgLMhIuc3ZjLmVkZ2UudjEuUmVuZXdIABInCgdhcHBsaWVkGAMgASgLMhQuc3ZjLmVkZ2UudjEuQXBwbGllZEgAEiwKB3RyYWZmaWMYBCABKAsyGS5zdmMuZWRnZS52MS5UcmFmZmljQmF0Y2hIABIrCglhbmFseXRpY3MYBSABKAsyFi5zdmMuZWRnZS52MS5BbmFseXRpY3NIABI6ChFjZXJ0aWZpY2F0ZXNfaGVsZBgGIAEoCzIdLnN2Yy5lZGdlLnYxLkNlcnRpZmljYXRlc0hlbGRIAEIJCgdtZXNzYWdlItUECg9TZXNzaW9uUmVzcG9uc2USJwoHd2VsY29tZRgBIAEoCzIULnN2Yy5lZGdlLnYxLldlbGNvbWVIABIqCglyZW5ld19hY2sYAiABKAsyFS5zdmMuZWRnZS52MS5SZW5ld0Fja0gAEigKBXRhYmxlGAMgASgLMhcuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZUgAEi0KCnN1cGVyc2VkZWQYBCABKAsyFy5zdmMuZWRnZS52MS5TdXBlcnNlZGVkSAASJQoGZmVuY2VkGAUgASgLMhMuc3ZjLmVkZ2UudjEuRmVuY2VkSAASJgoHZ29fYXdheRgGIAEoCzITLnN2Yy5lZGdlLnYxLkdvQXdheUgAEi4KC3RyYWZmaWNfYWNrGAcgASgLMhcuc3ZjLmVkZ2UudjEuVHJhZmZpY0Fja0gAEiMKBWdhdGVzGAggASgLMhIuc3ZjLmVkZ2UudjEuR2F0ZXNIABIqCglyZW5ld19ub3cYCSABKAsyFS5zdmMuZWRnZS52MS5SZW5ld05vd0gAEjEKDGNlcnRpZmljYXRlcxgKIAEoCzIZLnN2Yy5lZGdlLnYxLkNlcnRpZmljYXRlc0gAEi0KCmNoYWxsZW5nZXMYCyABKAsyFy5zdmMuZWRnZS52MS5DaGFsbGVuZ2VzSAASIwoFc2FsdHMYDCABKAsyEi5zdmMuZWRnZS52MS5TYWx0c0gAEjIKDWFuYWx5dGljc19hY2sYDSABKAsyGS5zdmMuZWRnZS52MS5BbmFseXRpY3NBY2tIAEIJCgdtZXNzYWdlIuoBCgVIZWxsbxIVCg1jbHVzdGVyX2Vwb2NoGAEgASgEEg8KB2Jvb3RfaWQYAiABKAkSEwoLaW5zdGFuY2VfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoCRISCgpnZW5lcmF0aW9uGAUgASgEEg4KBmRpZ2VzdBgGIAEoCRIPCgdhZGRyZXNzGAcgASgJEhQKDGJlaGluZF9ob3N0cxgIIAMoCRITCgtrbm93c19nYXRlcxgJIAEoCBIaChJrbm93c19jZXJ0aWZpY2F0ZXMYCiABKAgSFwoPa25vd3NfYW5hbHl0aWNzGAsgASgIIqUBCgdXZWxjb21lEg8KB2VkZ2VfaWQYASABKAkSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIVCg1zZXNzaW9uX2Vwb2NoGAMgASgEEhYKDnJlbmV3X2V2ZXJ5X21zGAQgASgNEhQKDGxlYXNlX3R0bF9tcxgFIAEoDRItCghyZWdpc3RyeRgGIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzIiMKBVJlbmV3EgkKAW4YASABKAQSDwoHd2FsbF9tcxgCIAEoBCIVCghSZW5ld0FjaxIJCgFuGAEgASgEIgwKClN1cGVyc2VkZWQiGAoGRmVuY2VkEg4KBnJlYXNvbhgBIAEoCSIkCgZHb0F3YXkSGgoScmVjb25uZWN0X2FmdGVyX21zGAEgASgNIgoKCFJlbmV3Tm93IiYKF1JlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0EgsKA2NzchgBIAEoDCJBChhSZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USGQoRY2VydGlmaWNhdGVfY2hhaW4YASABKAkSCgoCY2EYAiABKAkiLwoZSXNzdWVSZWdpc3RyeVRva2VuUmVxdWVzdBISCgpyZXBvc2l0b3J5GAEgASgJIkcKGklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlEg0KBXRva2VuGAEgASgJEhoKEmV4cGlyZXNfaW5fc2Vjb25kcxgCIAEoDSKIAgoKUm91dGVUYWJsZRIqCgRraW5kGAEgASgOMhwuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZS5LaW5kEhUKDWNsdXN0ZXJfZXBvY2gYAiABKAQSEgoKYXBwbGllc190bxgDIAEoBBISCgpnZW5lcmF0aW9uGAQgASgEEiMKB3Vwc2VydHMYBSADKAsyEi5zdmMuZWRnZS52MS5Sb3V0ZRIVCg1yZW1vdmVkX2hvc3RzGAYgAygJEhIKCmJ1bGtfdG9rZW4YByABKAkiPwoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASEQoNS0lORF9DT01QTEVURRABEg4KCktJTkRfREVMVEEQAiKbAgoFUm91dGUSDAoEaG9zdBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEg8KB2NoYW5uZWwYAyABKAkSFQoNZGVwbG95bWVudF9pZBgEIAEoCRIpCgVwcm94eRgFIAEoCzIYLnN2Yy5lZGdlLnYxLlByb3h5VGFyZ2V0SAASKwoGc3RhdGljGAYgASgLMhkuc3ZjLmVkZ2UudjEuU3RhdGljVGFyZ2V0SAASJwoEcGFnZRgHIAEoCzIXLnN2Yy5lZGdlLnYxLlBhZ2VUYXJnZXRIABIvCghyZWRpcmVjdBgIIAEoCzIbLnN2Yy5lZGdlLnYxLlJlZGlyZWN0VGFyZ2V0SAASDAoEZ2F0ZRgJIAEoCUIICgZ0YXJnZXQiIAoLUHJveHlUYXJnZXQSEQoJdXBzdHJlYW1zGAEgAygJIlMKDFN0YXRpY1RhcmdldBISCgpyZXBvc2l0b3J5GAEgASgJEg4KBmRpZ2VzdBgCIAEoCRISCgpzaXplX2J5dGVzGAMgASgEEgsKA3NwYRgEIAEoCCKbAQoKUGFnZVRhcmdldBIqCgRwYWdlGAEgASgOMhwuc3ZjLmVkZ2UudjEuUGFnZVRhcmdldC5QYWdlImEKBFBhZ2USFAoQUEFHRV9VTlNQRUNJRklFRBAAEhAKDFBBR0VfU1RPUFBFRBABEhIKDlBBR0VfU1VTUEVOREVEEAISDgoKUEFHRV9FTVBUWRADEg0KCVBBR0VfRE9XThAEIh4KDlJlZGlyZWN0VGFyZ2V0EgwKBGhvc3QYASABKAkiYgoHQXBwbGllZBISCgpnZW5lcmF0aW9uGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRINCgVlcnJvchgDIAEoCRIOCgZyZXN5bmMYBCABKAgSFAoMYmVoaW5kX2hvc3RzGAUgAygJIlkKDFRyYWZmaWNCYXRjaBIOCgZzZXJpZXMYASABKAkSDgoGbnVtYmVyGAIgASgEEikKBmNvdW50cxgDIAMoCzIZLnN2Yy5lZGdlLnYxLlRyYWZmaWNDb3VudCLbAQoMVHJhZmZpY0NvdW50EhIKCnByb2plY3RfaWQYASABKAkSDwoHY2hhbm5lbBgCIAEoCRIMCgRob3VyGAMgASgEEhAKCHJlcXVlc3RzGAQgASgEEhAKCGJ5dGVzX2luGAUgASgEEhEKCWJ5dGVzX291dBgGIAEoBBISCgpzdGF0dXNfMnh4GAcgASgEEhIKCnN0YXR1c18zeHgYCCABKAQSEgoKc3RhdHVzXzR4eBgJIAEoBBISCgpzdGF0dXNfNXh4GAogASgEEhEKCXVubWV0ZXJlZBgLIAEoCCIsCgpUcmFmZmljQWNrEg4KBnNlcmllcxgBIAEoCRIOCgZudW1iZXIYAiABKAQiKQoFR2F0ZXMSIAoFZ2F0ZXMYASADKAsyES5zdmMuZWRnZS52MS5HYXRlIlAKBEdhdGUSEgoKcHJvamVjdF9pZBgBIAEoCRIQCghyZXZpc2lvbhgCIAEoCRILCgNrZXkYAyABKAwSFQoNcGFzc3dvcmRfaGFzaBgEIAEoCSJECglBbmFseXRpY3MSDgoGbnVtYmVyGAEgASgEEicKBHJvd3MYAiADKAsyGS5zdmMuZWRnZS52MS5BbmFseXRpY3NSb3ci8gMKDEFuYWx5dGljc1JvdxIOCgZzZXJpZXMYASABKAkSCwoDc2VxGAIgASgEEhIKCnByb2plY3RfaWQYAyABKAkSDwoHY2hhbm5lbBgEIAEoCRIMCgRob3VyGAUgASgEEg8KB3NhbXBsZWQYBiABKAgSEgoKc3RhdHVzXzJ4eBgHIAEoBBISCgpzdGF0dXNfM3h4GAggASgEEhIKCnN0YXR1c180eHgYCSABKAQSEgoKc3RhdHVzXzV4eBgKIAEoBBIqCgVwYXRocxgLIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50Ei4KCXJlZmVycmVycxgMIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50Ei4KCWNvdW50cmllcxgNIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50EiwKB2RldmljZXMYDiADKAsyGy5zdmMuZWRnZS52MS5BbmFseXRpY3NDb3VudBItCghicm93c2VycxgPIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50EjYKEW9wZXJhdGluZ19zeXN0ZW1zGBAgAygLMhsuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQ291bnQSEAoIdmlzaXRvcnMYESABKAwiLgoOQW5hbHl0aWNzQ291bnQSDQoFdmFsdWUYASABKAkSDQoFY291bnQYAiABKAQiHgoMQW5hbHl0aWNzQWNrEg4KBm51bWJlchgBIAEoBCIpCgVTYWx0cxIgCgVzYWx0cxgBIAMoCzIRLnN2Yy5lZGdlLnYxLlNhbHQiIQoEU2FsdBILCgNkYXkYASABKAkSDAoEc2FsdBgCIAEoDCJ9CgxDZXJ0aWZpY2F0ZXMSDgoGbnVtYmVyGAEgASgEEg0KBWZpcnN0GAIgASgIEgwKBG1vcmUYAyABKAgSKQoHdXBzZXJ0cxgEIAMoCzIYLnN2Yy5lZGdlLnYxLkNlcnRpZmljYXRlEhUKDXJlbW92ZWRfbmFtZXMYBSADKAkiPwoLQ2VydGlmaWNhdGUSDAoEbmFtZRgBIAEoCRINCgVjaGFpbhgCIAEoCRITCgtwcml2YXRlX2tleRgDIAEoCSJICgpDaGFsbGVuZ2VzEg4KBm51bWJlchgBIAEoBBIqCgpjaGFsbGVuZ2VzGAIgAygLMhYuc3ZjLmVkZ2UudjEuQ2hhbGxlbmdlIjgKCUNoYWxsZW5nZRIMCgRob3N0GAEgASgJEg0KBXRva2VuGAIgASgJEg4KBmFuc3dlchgDIAEoCSJBChBDZXJ0aWZpY2F0ZXNIZWxkEg4KBm51bWJlchgBIAEoBBINCgVlcnJvchgCIAEoCRIOCgZ0b2tlbnMYAyADKAkynwIKC0VkZ2VTZXJ2aWNlEkgKB1Nlc3Npb24SGy5zdmMuZWRnZS52MS5TZXNzaW9uUmVxdWVzdBocLnN2Yy5lZGdlLnYxLlNlc3Npb25SZXNwb25zZSgBMAESXwoQUmVuZXdDZXJ0aWZpY2F0ZRIkLnN2Yy5lZGdlLnYxLlJlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0GiUuc3ZjLmVkZ2UudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEmUKEklzc3VlUmVnaXN0cnlUb2tlbhImLnN2Yy5lZGdlLnYxLklzc3VlUmVnaXN0cnlUb2tlblJlcXVlc3QaJy5zdmMuZWRnZS52MS5Jc3N1ZVJlZ2lzdHJ5VG9rZW5SZXNwb25zZWIGcHJvdG8z", [file_svc_node_v1_node]);
 
 /**
  * @generated from message svc.edge.v1.SessionRequest
@@ -53,6 +53,12 @@ export type SessionRequest = Message<"svc.edge.v1.SessionRequest"> & {
      */
     value: Analytics;
     case: "analytics";
+  } | {
+    /**
+     * @generated from field: svc.edge.v1.CertificatesHeld certificates_held = 6;
+     */
+    value: CertificatesHeld;
+    case: "certificatesHeld";
   } | { case: undefined; value?: undefined };
 };
 
@@ -124,6 +130,18 @@ export type SessionResponse = Message<"svc.edge.v1.SessionResponse"> & {
      */
     value: RenewNow;
     case: "renewNow";
+  } | {
+    /**
+     * @generated from field: svc.edge.v1.Certificates certificates = 10;
+     */
+    value: Certificates;
+    case: "certificates";
+  } | {
+    /**
+     * @generated from field: svc.edge.v1.Challenges challenges = 11;
+     */
+    value: Challenges;
+    case: "challenges";
   } | {
     /**
      * @generated from field: svc.edge.v1.Salts salts = 12;
@@ -200,6 +218,13 @@ export type Hello = Message<"svc.edge.v1.Hello"> & {
    * @generated from field: bool knows_gates = 9;
    */
   knowsGates: boolean;
+
+  /**
+   * Has a use for Certificates and Challenges, and answers both with CertificatesHeld.
+   *
+   * @generated from field: bool knows_certificates = 10;
+   */
+  knowsCertificates: boolean;
 
   /**
    * Counts what visitors look at, once it is told salts.
@@ -1200,6 +1225,170 @@ export type Salt = Message<"svc.edge.v1.Salt"> & {
  */
 export const SaltSchema: GenMessage<Salt> = /*@__PURE__*/
   messageDesc(file_svc_edge_v1_edge, 31);
+
+/**
+ * What the edge shows for names over TLS. All of them first, in parts, then what changes, one unanswered message at a time.
+ *
+ * @generated from message svc.edge.v1.Certificates
+ */
+export type Certificates = Message<"svc.edge.v1.Certificates"> & {
+  /**
+   * Rises with each message of a session.
+   *
+   * @generated from field: uint64 number = 1;
+   */
+  number: bigint;
+
+  /**
+   * The first part of all: with the last one, what was in none of them goes.
+   *
+   * @generated from field: bool first = 2;
+   */
+  first: boolean;
+
+  /**
+   * More parts follow.
+   *
+   * @generated from field: bool more = 3;
+   */
+  more: boolean;
+
+  /**
+   * @generated from field: repeated svc.edge.v1.Certificate upserts = 4;
+   */
+  upserts: Certificate[];
+
+  /**
+   * @generated from field: repeated string removed_names = 5;
+   */
+  removedNames: string[];
+};
+
+/**
+ * Describes the message svc.edge.v1.Certificates.
+ * Use `create(CertificatesSchema)` to create a new message.
+ */
+export const CertificatesSchema: GenMessage<Certificates> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 32);
+
+/**
+ * @generated from message svc.edge.v1.Certificate
+ */
+export type Certificate = Message<"svc.edge.v1.Certificate"> & {
+  /**
+   * A host, or "*." and a domain.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * PEM, leaf first.
+   *
+   * @generated from field: string chain = 2;
+   */
+  chain: string;
+
+  /**
+   * PKCS#8 in PEM.
+   *
+   * @generated from field: string private_key = 3;
+   */
+  privateKey: string;
+};
+
+/**
+ * Describes the message svc.edge.v1.Certificate.
+ * Use `create(CertificateSchema)` to create a new message.
+ */
+export const CertificateSchema: GenMessage<Certificate> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 33);
+
+/**
+ * All that CAs may ask for over HTTP now. What is not among them is answered no more.
+ *
+ * @generated from message svc.edge.v1.Challenges
+ */
+export type Challenges = Message<"svc.edge.v1.Challenges"> & {
+  /**
+   * As in Certificates; the two are numbered together.
+   *
+   * @generated from field: uint64 number = 1;
+   */
+  number: bigint;
+
+  /**
+   * @generated from field: repeated svc.edge.v1.Challenge challenges = 2;
+   */
+  challenges: Challenge[];
+};
+
+/**
+ * Describes the message svc.edge.v1.Challenges.
+ * Use `create(ChallengesSchema)` to create a new message.
+ */
+export const ChallengesSchema: GenMessage<Challenges> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 34);
+
+/**
+ * @generated from message svc.edge.v1.Challenge
+ */
+export type Challenge = Message<"svc.edge.v1.Challenge"> & {
+  /**
+   * @generated from field: string host = 1;
+   */
+  host: string;
+
+  /**
+   * @generated from field: string token = 2;
+   */
+  token: string;
+
+  /**
+   * @generated from field: string answer = 3;
+   */
+  answer: string;
+};
+
+/**
+ * Describes the message svc.edge.v1.Challenge.
+ * Use `create(ChallengeSchema)` to create a new message.
+ */
+export const ChallengeSchema: GenMessage<Challenge> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 35);
+
+/**
+ * The message with this number is in force: visitors and CAs who come after now get what it says.
+ *
+ * @generated from message svc.edge.v1.CertificatesHeld
+ */
+export type CertificatesHeld = Message<"svc.edge.v1.CertificatesHeld"> & {
+  /**
+   * @generated from field: uint64 number = 1;
+   */
+  number: bigint;
+
+  /**
+   * Why some of it is not; empty: all of it is.
+   *
+   * @generated from field: string error = 2;
+   */
+  error: string;
+
+  /**
+   * Of an answer to Challenges: tokens that the edge answered as visitors of its own Caddy got them.
+   *
+   * @generated from field: repeated string tokens = 3;
+   */
+  tokens: string[];
+};
+
+/**
+ * Describes the message svc.edge.v1.CertificatesHeld.
+ * Use `create(CertificatesHeldSchema)` to create a new message.
+ */
+export const CertificatesHeldSchema: GenMessage<CertificatesHeld> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 36);
 
 /**
  * @generated from service svc.edge.v1.EdgeService
