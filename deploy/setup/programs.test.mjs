@@ -38,6 +38,7 @@ test.each([
       "openssl",
       "e2fsprogs",
       "git",
+      "nghttp2-client",
       "mariadb-server-core",
       "mariadb-client-core",
       "postgresql-client",
