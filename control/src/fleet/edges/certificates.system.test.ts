@@ -58,6 +58,7 @@ test("a router is told all certificates of wanted names first, then what changes
   const { id } = await aDomain(db, "a.shop.example");
   await hold("a.shop.example");
   await hold("nobodys.example");
+  await until("control to have read them", async () => feed.current()?.certificates.has("a.shop.example"));
   await using router = await aRouter(link, edge, { knowsCertificates: true });
   const held = (number: bigint) => router.send({ case: "certificatesHeld", value: { number } });
   // Without any challenge this is said too: what was answered before is not to be any more.
@@ -75,6 +76,13 @@ test("a router is told all certificates of wanted names first, then what changes
   const second = await router.next("certificates");
   expect(second).toMatchObject({ first: false, upserts: [{ chain: "chain f2" }] });
   held(second.number);
+
+  // Where records lead is looked at from one place and once a day: visitors who do come are not to lose TLS by that.
+  await db.updateTable("custom_domain").set({ dns_status: "not-pointing" }).where("id", "=", id).execute();
+  await hold("a.shop.example", "f3");
+  const led = await router.next("certificates");
+  expect(led).toMatchObject({ upserts: [{ chain: "chain f3" }], removedNames: [] });
+  held(led.number);
 
   await db.updateTable("custom_domain").set({ routing_target: "disabled" }).where("id", "=", id).execute();
   const third = await router.next("certificates");
