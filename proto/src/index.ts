@@ -36,6 +36,7 @@ export * from "./api/project.ts";
 export * from "./api/registry-credential.ts";
 export * from "./api/registry-login.ts";
 export * from "./api/runtime.ts";
+export * from "./api/span.ts";
 export * from "./api/token.ts";
 export * from "./archive.ts";
 export * from "./archive-entries.ts";

@@ -1,3 +1,4 @@
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
@@ -110,12 +111,15 @@ export async function startEdge(
     await reach;
   });
   const counted = await openBatchStore(random, join(config.dir, "traffic"), log);
+  const analyticsDir = join(config.dir, "analytics");
+  // Whoever switches it off wants nothing of it to stay.
+  if (config.analytics === "off") await rm(analyticsDir, { recursive: true, force: true });
   const analytics =
     config.analytics === "off"
       ? null
       : opened.use(
           await openAnalytics({
-            dir: join(config.dir, "analytics"),
+            dir: analyticsDir,
             position: counted.position(),
             everyMs: config.trafficEveryMs * roundsPerRow,
             optOut: config.analytics === "opt-out",

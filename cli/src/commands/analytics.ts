@@ -1,4 +1,4 @@
-import { type AnalyticsView, analyticsReply, analyticsSpans, channels } from "@svc/proto";
+import { type AnalyticsView, analyticsReply, channels, figureSpanDefault, figureSpans } from "@svc/proto";
 import { bar } from "../chart.ts";
 import { command, flag, type Screen } from "../command.ts";
 import { listing } from "../listing.ts";
@@ -23,10 +23,10 @@ export const analytics = command({
   flags: {
     project: flag.project,
     channel: flag.choice("--channel <channel>", "Of this channel; default: production", channels),
-    span: flag.choice("--span <span>", "How far back; default: 7d", analyticsSpans),
+    span: flag.choice("--span <span>", `How far back; default: ${figureSpanDefault}`, figureSpans),
   },
   examples: ["svc analytics", "svc analytics --span 90d --json", "svc analytics --channel preview"],
-  async run(context, { project, channel = "production", span = "7d" }) {
+  async run(context, { project, channel = "production", span = figureSpanDefault }) {
     const target = await resolveTarget(context, project);
     const api = await context.api();
     const reply = await api.get(`/projects/${target.id}/analytics?span=${span}&channel=${channel}`, analyticsReply);

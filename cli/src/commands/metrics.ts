@@ -1,9 +1,9 @@
 import {
   channels,
-  type MetricsSpan,
+  type FigureSpan,
+  figureSpanDefault,
+  figureSpans,
   metricsReply,
-  metricsSpanDefault,
-  metricsSpans,
   type Resources,
   resourcesReply,
 } from "@svc/proto";
@@ -14,7 +14,7 @@ import { listing } from "../listing.ts";
 import { resolveTarget, targetFacts } from "../target.ts";
 
 const hourMs = 3_600_000;
-const spanHours: Readonly<Record<MetricsSpan, number | null>> = {
+const spanHours: Readonly<Record<FigureSpan, number | null>> = {
   ...{ "1h": 1, "24h": 24, "3d": 72, "7d": 168, "90d": 90 * 24, all: null },
 };
 const chartColumnsMax = 72;
@@ -29,11 +29,11 @@ export const metrics = command({
     "Hours and days are UTC. Processor is in percent of one core, of all containers together. A dot in a chart: nothing ran.",
   flags: {
     project: flag.project,
-    span: flag.choice("--span <span>", `How far to look back; default: ${metricsSpanDefault}`, metricsSpans),
+    span: flag.choice("--span <span>", `How far to look back; default: ${figureSpanDefault}`, figureSpans),
     channel: flag.choice("--channel <channel>", "Of this channel only", channels),
   },
   examples: ["svc metrics", "svc metrics --span 24h", "svc metrics --span 90d --channel production --json"],
-  async run(context, { project: named, span = metricsSpanDefault, channel }) {
+  async run(context, { project: named, span = figureSpanDefault, channel }) {
     const target = await resolveTarget(context, named);
     const api = await context.api();
     const query = `?span=${span}${channel === undefined ? "" : `&channel=${channel}`}`;
@@ -99,7 +99,7 @@ function takenLines({ current, limits, series }: Resources, { paint }: Screen): 
 }
 
 /** Draws series of this span as a line each, or as none where there is nothing to draw. */
-function chartsOf(span: MetricsSpan, now: Date, { paint, columns }: Screen) {
+function chartsOf(span: FigureSpan, now: Date, { paint, columns }: Screen) {
   const hours = spanHours[span];
   const width = Math.max(1, Math.min(chartColumnsMax, (columns ?? chartColumnsMax) - 11));
   return <T extends { bucket: string }, V extends number | null>(

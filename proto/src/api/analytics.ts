@@ -1,13 +1,10 @@
 import { z } from "zod";
 import { limits } from "../limits.ts";
 import { channel, count, replyObject, success } from "./envelope.ts";
-
-/** How far back figures go: the short ones by the hour, the others by the day. */
-export const analyticsSpans = ["1h", "24h", "3d", "7d", "90d", "all"] as const;
-export type AnalyticsSpan = (typeof analyticsSpans)[number];
+import { figureSpanDefault, figureSpans } from "./span.ts";
 
 export const analyticsQuery = z.strictObject({
-  span: z.enum(analyticsSpans).default("7d"),
+  span: z.enum(figureSpans).default(figureSpanDefault),
   channel: channel.default("production"),
 });
 
@@ -15,7 +12,7 @@ const list = z.array(replyObject({ value: z.string(), count })).max(limits.analy
 
 /** Of page views, each list the most frequent first. `visitors` are nearly as many as there were, and none of a day without. */
 export const analyticsView = replyObject({
-  span: z.enum(analyticsSpans),
+  span: z.enum(figureSpans),
   channel,
   /** Some page views were not looked at, and others count for them. */
   sampled: z.boolean(),

@@ -2,17 +2,13 @@ import { z } from "zod";
 import { limits } from "../limits.ts";
 import { channel, count, replyObject, success, timestamp } from "./envelope.ts";
 import { wholeNumber } from "./query.ts";
+import { figureSpanDefault, figureSpans } from "./span.ts";
 
-/** What may be looked back at: in hours up to `7d`, beyond that in days. */
-export const metricsSpans = ["1h", "24h", "3d", "7d", "90d", "all"] as const;
-export type MetricsSpan = (typeof metricsSpans)[number];
-export const metricsSpanDefault: MetricsSpan = "7d";
-
-const span = z.enum(metricsSpans);
+const span = z.enum(figureSpans);
 
 /** Without a channel it is the whole project. */
 export const resourcesQuery = z.strictObject({
-  span: span.default(metricsSpanDefault),
+  span: span.default(figureSpanDefault),
   channel: channel.exactOptional(),
 });
 export type ResourcesQuery = z.output<typeof resourcesQuery>;

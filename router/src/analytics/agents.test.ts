@@ -25,6 +25,10 @@ test.each([
   { ua: "", is: bot },
   { ua: "\ufffd\ufffd", is: { device: "(unknown)", browser: "(unknown)", operatingSystem: "(unknown)" } },
   { ua: "A".repeat(8192), is: bot },
+  ...[`${"\u00e9".repeat(150)}/1 x`, "shop\u200bof/2 (x", "Alice 0123/2 (x)"].map((ua) => ({
+    ua,
+    is: { device: "(unknown)", browser: "(unknown)", operatingSystem: "(unknown)" },
+  })),
 ])("$ua is of $is", ({ ua, is }) => expect(describeAgent(ua)).toEqual(is));
 
 test("those that were asked for last are kept, and all are told right", () => {

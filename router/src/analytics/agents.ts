@@ -14,6 +14,8 @@ export type DescribeAgent = (userAgent: string) => Agent;
 export const botDevice = "bot";
 const bot: Agent = { device: botDevice, browser: "(bot)", operatingSystem: "(bot)" };
 const unknown = "(unknown)";
+/** Of anything else the parser takes part of the text for a name: whoever sent it could write there what they like. */
+const knownBrowsers: ReadonlySet<string> = new Set([...Object.values(bowser.BROWSER_MAP), "Miui", "Opera Touch"]);
 
 /** Who says nothing of itself is no browser. */
 export function describeAgent(userAgent: string): Agent {
@@ -22,7 +24,7 @@ export function describeAgent(userAgent: string): Agent {
   if (platform.type === botDevice) return bot;
   return {
     device: platform.type ?? (os.name === undefined ? unknown : "desktop"),
-    browser: browser.name || unknown,
+    browser: browser.name !== undefined && knownBrowsers.has(browser.name) ? browser.name : unknown,
     operatingSystem: os.name || unknown,
   };
 }

@@ -46,6 +46,8 @@ export interface Analytics extends AsyncDisposable {
   rollBack(position: LogPosition | null): Promise<void>;
   /** Sends what control does not have, if it is time. */
   ship(): void;
+  /** Destroys what visitors of days that are over were told apart with. Whether or not there are any visitors. */
+  tidy(): Promise<void>;
   /** There is a session. */
   open(send: (message: AnalyticsMessage) => void): void;
   learn(salts: SaltsMessage): Promise<void>;
@@ -163,7 +165,6 @@ export async function openAnalytics(options: {
     },
     async commit(position) {
       isOpenRound = false;
-      await salts.tidy(clock.now());
       const { done, dropped } = sketches.forget();
       if (dropped.length > 0)
         log.error({ rows: dropped.length }, "there is too much of analytics: the oldest is dropped");
@@ -179,6 +180,7 @@ export async function openAnalytics(options: {
       isOpenRound = false;
     },
     ship,
+    tidy: () => salts.tidy(clock.now()),
     open(to) {
       send = to;
       awaited = null;

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { systemRandom } from "@svc/runtime/system";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import type { LogPosition } from "../traffic/access-log.ts";
-import { openJournal } from "./journal.ts";
+import { isLong, openJournal } from "./journal.ts";
 import { createSketches } from "./sketches.ts";
 
 let path: string;
@@ -74,4 +74,16 @@ test("what is gone stays gone, and a rewritten journal is short and the same", a
   await opened.journal[Symbol.asyncDispose]();
   expect((await openJournal(path, at(3))).sketches).toEqual([second]);
   expect((await stat(path)).mode & 0o777).toBe(0o600);
+});
+
+test.each([
+  { mb: 4, usefulMb: 0, is: false },
+  { mb: 5, usefulMb: 0, is: true },
+  { mb: 44, usefulMb: 10, is: false },
+  { mb: 45, usefulMb: 10, is: true },
+  // As long as a text that can be read may be.
+  { mb: 257, usefulMb: 200, is: true },
+  { mb: 303, usefulMb: 300, is: false },
+])("$mb MB with $usefulMb MB of use are too long: $is", ({ mb, usefulMb, is }) => {
+  expect(isLong(mb * 1024 ** 2, usefulMb * 1024 ** 2)).toBe(is);
 });

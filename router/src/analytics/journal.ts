@@ -32,9 +32,16 @@ const storedSketch = z.object({
 type PerDimension<T> = Record<(typeof dimensions)[number], T>;
 const record = z.object({ position: logPosition, changed: z.array(storedSketch), gone: z.array(z.string()) });
 
+const mb = 1024 * 1024;
 /** Beyond this, and several times what is of use. */
-const longBytes = 4 * 1024 * 1024;
+const longBytes = 4 * mb;
 const longTimes = 4;
+/** It is read as one text, which can have twice as many: a longer one could not be opened again. */
+const mostBytes = 256 * mb;
+
+/** Whether a journal of so many bytes is to be replaced by what is of use of it. */
+export const isLong = (bytes: number, usefulBytes: number): boolean =>
+  bytes > longBytes + longTimes * usefulBytes || bytes > Math.max(mostBytes, usefulBytes + longBytes);
 
 /**
  * One line per round. What a round put down counts only together with the counts of the same round: the last line
@@ -73,7 +80,7 @@ export async function openJournal(
         await file.datasync();
         bytes += Buffer.byteLength(line);
       },
-      isLong: () => bytes > longBytes + longTimes * usefulBytes,
+      isLong: () => isLong(bytes, usefulBytes),
       rewrite,
       async [Symbol.asyncDispose]() {
         await file?.close();

@@ -135,6 +135,11 @@ describe.each(["acme", "internal"] as const)("with certificates of control (%s)"
     expect(edge.edge().certificates.count()).toBe(1);
   });
 
+  test("a name that control cannot tell the certificate of keeps the one that is there", async () => {
+    expect(await tell(edge, { first: true, upserts: [{ name: "shop.example" }] })).toContain("shop.example");
+    expect(await shown(edge, "shop.example")).toBe(print(shop, "shop.example"));
+  });
+
   test("what makes no sense is refused, and the rest is taken", async () => {
     const good = aCertificate("good.example");
     const swapped = { ...aCertificate("swapped.example"), privateKey: good.privateKey };

@@ -132,6 +132,7 @@ export async function startTraffic(options: {
       if (awaited !== null && clock.steadyMs() - awaited.sentAtMs > sendAgainMs) awaited = null;
       await inTurn("ship", ship);
       await inTurn("ship analytics", async () => analytics?.ship());
+      await inTurn("tidy analytics", async () => analytics?.tidy());
       options.onTurn?.();
       if (!behind) await pause(clock, everyMs, stop.signal);
       behind = false;

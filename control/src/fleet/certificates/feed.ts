@@ -22,7 +22,10 @@ export interface CertificateFeed extends AsyncDisposable {
   /** Null until it was read first. */
   current(): EdgeCertificates | null;
   subscribe(callback: () => void): Disposable;
-  /** The certificates of names, with their keys. What is gone or does not open is left out. */
+  /**
+   * The certificates of names, with their keys. What is gone is left out. What does not open has neither chain nor key: edges
+   * refuse it and keep what they have, which one replica with the wrong master key must not take from all of them.
+   */
   load(names: readonly string[]): Promise<Certificate[]>;
 }
 
@@ -76,8 +79,8 @@ export function startCertificateFeed(deps: {
           const privateKey = secrets.open(key, keyAad(name)).toString("utf8");
           return [create(CertificateSchema, { name, chain, privateKey })];
         } catch (err) {
-          log.error({ name, err }, "the key of a certificate cannot be opened: edges are not told of it");
-          return [];
+          log.error({ name, err }, "the key of a certificate cannot be opened: edges are told of its name alone");
+          return [create(CertificateSchema, { name })];
         }
       });
     },

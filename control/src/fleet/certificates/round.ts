@@ -34,10 +34,11 @@ export async function certificateRound({ clock, db, wildcard, log, tellLate }: R
   const now = clock.now();
   const [wanted, known] = await Promise.all([loadWanted(db, wildcard?.name ?? null), listDue(db)]);
   const names = new Set(known.map(({ name }) => name));
-  const added = [...wanted.values()].filter(({ name }) => !names.has(name));
+  const added = [...wanted.values()].filter(({ name, leadsHere }) => leadsHere && !names.has(name));
   await addNames(db, added, now);
-  const due = known.filter(({ name, nextAt, isUnderWay }) => nextAt <= now && (isUnderWay || wanted.has(name)));
-  const late = known.filter(({ name, held }) => wanted.has(name) && held !== null && isRunningOut(held, now));
+  const isOrdered = (name: string): boolean => wanted.get(name)?.leadsHere === true;
+  const due = known.filter(({ name, nextAt, isUnderWay }) => nextAt <= now && (isUnderWay || isOrdered(name)));
+  const late = known.filter(({ name, held }) => isOrdered(name) && held !== null && isRunningOut(held, now));
   tellLate(late.map(({ name }) => name));
   const domains = new Set([...added, ...due].map(({ registeredDomain }) => registeredDomain));
   for (const domain of domains) await db.transaction().execute((tx) => wakeWork(tx, certificateWork(domain)));

@@ -37,7 +37,7 @@ export interface Certificate {
 }
 
 export interface Circumstances {
-  /** Whether the name is to be served over TLS. */
+  /** Whether a CA is to be asked for the name: it is to be served over TLS, and leads here. */
   isWanted: boolean;
   /** Whether everybody whom the CA may ask gives the answer that it looks for. */
   isAnswered: boolean;

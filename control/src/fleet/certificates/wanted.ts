@@ -7,11 +7,16 @@ export interface WantedName {
   registeredDomain: string;
   /** For the twin of an apex: the apex. Nobody said that its records lead here, so that is looked up. */
   twinOf: string | null;
+  /**
+   * Whether visitors come here by it, as far as is known: without that a CA would not either, and nothing is ordered. What is
+   * held is shown all the same: records that were looked at in a bad moment must not end TLS for those who do come.
+   */
+  leadsHere: boolean;
 }
 
 /**
- * Names of custom domains that are proven, enabled and lead here, and their twins; and the wildcard, if there is one. Those
- * of one registered domain only when it is given.
+ * Names of custom domains that are proven and enabled, and their twins; and the wildcard, if there is one. Those of one
+ * registered domain only when it is given.
  *
  * @param wildcard `*.` and the content domain; null when nobody writes its records
  */
@@ -31,19 +36,20 @@ export async function loadWanted(
     )
     .execute();
   const wanted = new Map<string, WantedName>();
-  const add = (name: string, twinOf: string | null): void => {
+  const add = (name: string, twinOf: string | null, leadsHere: boolean): void => {
     const below = apexOf(name.replace(/^\*\./, ""));
     if (registeredDomain === null || below === registeredDomain)
-      wanted.set(name, { name, registeredDomain: below, twinOf });
+      wanted.set(name, { name, registeredDomain: below, twinOf, leadsHere });
   };
   // Whoever proved the twin itself decides about it.
   const proven = new Set(rows.map(({ domain }) => domain));
   for (const { domain, routing_target, dns_status } of rows) {
-    if (routing_target === "disabled" || (dns_status !== "direct" && dns_status !== "proxied")) continue;
-    add(domain, null);
+    if (routing_target === "disabled") continue;
+    const leadsHere = dns_status === "direct" || dns_status === "proxied";
+    add(domain, null, leadsHere);
     const twin = wwwTwinOf(domain);
-    if (twin !== null && !proven.has(twin)) add(twin, domain);
+    if (twin !== null && !proven.has(twin)) add(twin, domain, leadsHere);
   }
-  if (wildcard !== null) add(wildcard, null);
+  if (wildcard !== null) add(wildcard, null, true);
   return wanted;
 }

@@ -13,7 +13,7 @@ import { startWorkers } from "../../stores/work/worker.ts";
 import { startCa, type TestCa } from "./acme/testing.ts";
 import { createIssuers } from "./issuers.ts";
 import { certificateRound, startCertificateRounds } from "./round.ts";
-import { keyAad } from "./store.ts";
+import { certificateTopic, keyAad } from "./store.ts";
 import { aDomain } from "./testing.ts";
 import { certificateKind, certificateWorker, type DnsWriter } from "./worker.ts";
 
@@ -234,6 +234,24 @@ test("the end of a certificate that is not renewed is told while its name is wan
   await database.db.deleteFrom("custom_domain").execute();
   await aRound();
   expect(late).toEqual([]);
+});
+
+test("a look at DNS that finds nothing new has nobody read all names again", async () => {
+  const { db } = database;
+  let told = 0;
+  const { id } = await aDomain(db, "a.still.example", { status: "pending", dns_status: "direct" });
+  using _heard = listener.on(certificateTopic, () => {
+    told += 1;
+  });
+  const change = (values: { status: "pending" | "verified"; dns_status: "direct"; reason?: string }) =>
+    db.updateTable("custom_domain").set(values).where("id", "=", id).execute();
+  await change({ status: "verified", dns_status: "direct" });
+  await until("a change to be told", async () => told > 0);
+  const before = told;
+  await change({ status: "verified", dns_status: "direct", reason: "looked at" });
+  await change({ status: "pending", dns_status: "direct" });
+  await until("the next change to be told", async () => told > before);
+  expect(told - before).toBe(1);
 });
 
 test("two replicas share one account and place one order for a name", async () => {

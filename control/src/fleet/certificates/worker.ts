@@ -267,7 +267,7 @@ export function certificateWorker(deps: CertificateWorkDeps): WorkHandler {
     let certificate = found;
     let pauseMs: number | undefined;
     for (let steps = 0; steps < stepsMax && !signal.aborted; steps += 1) {
-      const step = nextStep(certificate, await circumstancesOf(certificate, wanted !== undefined));
+      const step = nextStep(certificate, await circumstancesOf(certificate, wanted?.leadsHere === true));
       if (step.do === "rest" || step.do === "wait") break;
       const after = await run(step, certificate, wanted, signal).catch((error: unknown) => {
         signal.throwIfAborted();

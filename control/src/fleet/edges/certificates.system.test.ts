@@ -30,7 +30,7 @@ afterAll(async () => {
   await world?.[Symbol.asyncDispose]();
 });
 
-async function hold(name: string, fingerprint = "f1"): Promise<void> {
+async function hold(name: string, fingerprint = "f1", sealedBy = secrets): Promise<void> {
   const about = {
     state: "issued" as const,
     since: now,
@@ -42,7 +42,7 @@ async function hold(name: string, fingerprint = "f1"): Promise<void> {
   const shown = {
     chain: `chain ${fingerprint}`,
     fingerprint,
-    key: secrets.seal(Buffer.from(`key ${name}`), keyAad(name)),
+    key: sealedBy.seal(Buffer.from(`key ${name}`), keyAad(name)),
   };
   await world.database.db
     .insertInto("certificate")
@@ -58,6 +58,7 @@ test("a router is told all certificates of wanted names first, then what changes
   const { id } = await aDomain(db, "a.shop.example");
   await hold("a.shop.example");
   await hold("nobodys.example");
+  await until("control to have read them", async () => feed.current()?.certificates.has("a.shop.example"));
   await using router = await aRouter(link, edge, { knowsCertificates: true });
   const held = (number: bigint) => router.send({ case: "certificatesHeld", value: { number } });
   // Without any challenge this is said too: what was answered before is not to be any more.
@@ -76,6 +77,13 @@ test("a router is told all certificates of wanted names first, then what changes
   expect(second).toMatchObject({ first: false, upserts: [{ chain: "chain f2" }] });
   held(second.number);
 
+  // Where records lead is looked at from one place and once a day: visitors who do come are not to lose TLS by that.
+  await db.updateTable("custom_domain").set({ dns_status: "not-pointing" }).where("id", "=", id).execute();
+  await hold("a.shop.example", "f3");
+  const led = await router.next("certificates");
+  expect(led).toMatchObject({ upserts: [{ chain: "chain f3" }], removedNames: [] });
+  held(led.number);
+
   await db.updateTable("custom_domain").set({ routing_target: "disabled" }).where("id", "=", id).execute();
   const third = await router.next("certificates");
   expect(third).toMatchObject({ upserts: [], removedNames: ["a.shop.example"] });
@@ -87,6 +95,21 @@ test("a router is told all certificates of wanted names first, then what changes
   held(fourth.number);
   await db.deleteFrom("custom_domain").where("id", "=", id).execute();
   expect((await router.next("certificates")).removedNames).toEqual(["a.shop.example"]);
+});
+
+test("a router is told the name of a certificate whose key control cannot open: without it, it would remove its own", async () => {
+  const { db } = world.database;
+  const { id } = await aDomain(db, "a.locked.example");
+  await hold("a.locked.example", "f1", createSecrets([Buffer.alloc(32, 2)]));
+  await until("control to have read it", async () => feed.current()?.certificates.has("a.locked.example"));
+  await using router = await aRouter(link, edge, { knowsCertificates: true });
+  const { number } = await router.next("challenges");
+  router.send({ case: "certificatesHeld", value: { number } });
+  expect(await router.next("certificates")).toMatchObject({
+    ...{ first: true, more: false, removedNames: [] },
+    upserts: [{ name: "a.locked.example", chain: "", privateKey: "" }],
+  });
+  await db.deleteFrom("custom_domain").where("id", "=", id).execute();
 });
 
 test("the CA may look once every edge in rotation has said that it answers", async () => {

@@ -147,6 +147,36 @@ test("a project that goes takes its hours along, and its owner's month stays", a
   expect((await month()).requests).toBe(30);
 });
 
+test("batches whose hours began in turn wait for one another, and not in a circle", async () => {
+  const before = new Date(hour.getTime() - hourMs);
+  const aCount = (projectId: string, at: Date) => aRow({ projectId, hour: at, metered: false });
+  const [known, knownBefore, fresh, freshBefore] = [
+    await aProject(),
+    await aProject(),
+    await aProject(),
+    await aProject(),
+  ];
+  const second = await aDaemon(world, link, "edge");
+  await apply(1, [aCount(known, hour), aCount(knownBefore, before)]);
+  const { db } = world.database;
+  const waiting = async (many: number) => {
+    const { rows } = await sql<{ many: number }>`select count(*)::int as many from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
+    return (rows[0]?.many ?? 0) >= many;
+  };
+  const counting: Promise<boolean>[] = [];
+  await db.transaction().execute(async (tx) => {
+    // Keeps the first batch between the hours that it found and those that it begins.
+    await sql`insert into traffic_day (project_id, channel, day)
+      values (${freshBefore}, 'production', (${before}::timestamptz at time zone 'UTC')::date)`.execute(tx);
+    counting.push(apply(2, [aCount(known, hour), aCount(freshBefore, before)]));
+    await until("the first batch to wait", () => waiting(1));
+    counting.push(apply(1, [aCount(knownBefore, before), aCount(fresh, hour)], second.id));
+    await until("the second batch to wait", () => waiting(2));
+  });
+  expect(await Promise.all(counting)).toEqual([true, true]);
+});
+
 test("many edges at once, while projects go, end neither in a deadlock nor in a wrong sum", async () => {
   const projects = await Promise.all(Array.from({ length: 12 }, aProject));
   const edges = await Promise.all(Array.from({ length: 4 }, () => aDaemon(world, link, "edge")));

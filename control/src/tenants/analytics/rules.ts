@@ -1,5 +1,5 @@
 // @pure
-import { type AnalyticsSpan, type AnalyticsView, limits } from "@svc/proto";
+import { type AnalyticsView, type FigureSpan, limits } from "@svc/proto";
 import { type AnalyticsData, addUp } from "../../fleet/analytics/data.ts";
 import { dayMs, dayOf } from "../../fleet/analytics/rules.ts";
 
@@ -16,7 +16,7 @@ export interface Reading {
 }
 
 /** Days are added up soon after they are over, so yesterday is still read by the hour. */
-export function readingOf(span: AnalyticsSpan, now: Date): Reading {
+export function readingOf(span: FigureSpan, now: Date): Reading {
   const today = Math.floor(now.getTime() / dayMs) * dayMs;
   const recent = today - dayMs;
   const latest = { from: new Date(recent), before: null };

@@ -123,7 +123,8 @@ const add = endpoint({
       const { domain } = read;
       await lockNames(tx, [domain]);
       const claims = (await listClaims(tx, domain)).map((claim) => ({
-        ...{ status: claim.status, isOwn: claim.project_id === project.id, isFailing: claim.failing_since !== null },
+        ...{ status: claim.status, isFailing: claim.failing_since !== null },
+        ...{ isOwn: claim.project_id === project.id, isOfOwner: claim.owner_id === project.owner_id },
       }));
       throwIf(additionRefusal(plan, own.length, claims));
       const now = await databaseClock(tx);

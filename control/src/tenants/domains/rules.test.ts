@@ -2,7 +2,10 @@ import { describe, expect, test } from "vitest";
 import { additionRefusal, type Claim, concernedNames, hostsOf, type ProvenDomain, routeRefusal } from "./rules.ts";
 
 const plan = { maxCustomDomains: 2, maxDatabases: 1, previewsEnabled: true, devSyncEnabled: true };
-const claim = (more: Partial<Claim> = {}): Claim => ({ status: "pending", isOwn: false, isFailing: false, ...more });
+const claim = (more: Partial<Claim> = {}): Claim => ({
+  ...{ status: "pending", isOwn: false, isOfOwner: false, isFailing: false },
+  ...more,
+});
 
 describe("a domain is attached", () => {
   test.each([
@@ -21,7 +24,12 @@ describe("a domain is attached", () => {
       claims: [claim({ status: "verified", isFailing: true })],
       code: null,
     },
-    { when: "twenty claim it", claims: Array.from({ length: 20 }, () => claim()), code: "CONFLICT" },
+    { when: "twenty strangers claim it", claims: Array.from({ length: 20 }, () => claim()), code: null },
+    {
+      when: "twenty projects of the owner claim it",
+      claims: Array.from({ length: 20 }, () => claim({ isOfOwner: true })),
+      code: "CONFLICT",
+    },
   ])("when $when: $code", ({ plan: given = plan, count = 0, claims = [], code }) => {
     expect(additionRefusal(given, count, claims)?.code ?? null).toBe(code);
   });

@@ -21,6 +21,8 @@ export interface DomainPlan {
 export interface Claim {
   status: DomainStatus;
   isOwn: boolean;
+  /** The other project is of the same owner. */
+  isOfOwner: boolean;
   /** Its proof is gone, and the name will be its project's no more. */
   isFailing: boolean;
 }
@@ -38,8 +40,9 @@ export function additionRefusal(plan: DomainPlan, count: number, claims: readonl
   if (claims.some(({ isOwn }) => isOwn)) return { code: "CONFLICT", message: "The project has that domain already." };
   if (claims.some(({ status, isFailing }) => status === "verified" && !isFailing))
     return { code: "CONFLICT", message: "Another project has proven that domain." };
-  if (claims.filter(({ status }) => status === "pending").length >= limits.domainClaimsPerName)
-    return { code: "CONFLICT", message: "Too many projects claim that domain now. Try again in two days." };
+  // Strangers' claims do not count: whoever filed many could keep a name from the one whose it is.
+  if (claims.filter(({ status, isOfOwner }) => status === "pending" && isOfOwner).length >= limits.domainClaimsPerName)
+    return { code: "CONFLICT", message: "Too many projects of the owner claim that domain." };
   if (count >= maxCustomDomains)
     return {
       code: "QUOTA_EXCEEDED",

@@ -52,10 +52,11 @@ export async function lockNames(tx: Db, domains: readonly string[]): Promise<voi
 export const listClaims = (
   tx: Db,
   domain: string,
-): Promise<Pick<Domain, "project_id" | "status" | "failing_since">[]> =>
+): Promise<(Pick<Domain, "project_id" | "status" | "failing_since"> & { owner_id: string })[]> =>
   tx
     .selectFrom("custom_domain")
-    .select(["project_id", "status", "failing_since"])
+    .innerJoin("project", "project.id", "custom_domain.project_id")
+    .select(["project_id", "owner_id", "status", "failing_since"])
     .where("domain", "=", domain)
     .execute();
 

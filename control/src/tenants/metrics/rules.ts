@@ -1,5 +1,5 @@
 // @pure
-import { type BucketSize, type Metrics, type MetricsQuery, type MetricsSpan, metricsSpanDefault } from "@svc/proto";
+import { type BucketSize, type FigureSpan, figureSpanDefault, type Metrics, type MetricsQuery } from "@svc/proto";
 
 /** Which buckets are asked for: those that end after `since`, which is null for all that there are. */
 export interface Range {
@@ -8,7 +8,7 @@ export interface Range {
 }
 
 const hourMs = 3_600_000;
-const spans: Readonly<Record<MetricsSpan, { bucketSize: BucketSize; hours: number | null }>> = {
+const spans: Readonly<Record<FigureSpan, { bucketSize: BucketSize; hours: number | null }>> = {
   "1h": { bucketSize: "hour", hours: 1 },
   "24h": { bucketSize: "hour", hours: 24 },
   "3d": { bucketSize: "hour", hours: 72 },
@@ -18,7 +18,7 @@ const spans: Readonly<Record<MetricsSpan, { bucketSize: BucketSize; hours: numbe
 };
 
 /** What `span` means at `now`. A bucket of which only the end is within it is whole in the answer. */
-export function rangeOf(span: MetricsSpan, now: Date): Range {
+export function rangeOf(span: FigureSpan, now: Date): Range {
   const { bucketSize, hours } = spans[span];
   return { bucketSize, since: hours === null ? null : new Date(now.getTime() - hours * hourMs) };
 }
@@ -27,7 +27,7 @@ export function rangeOf(span: MetricsSpan, now: Date): Range {
 export const metricsRange = ({ span, hours }: Pick<MetricsQuery, "span" | "hours">, now: Date): Range =>
   span === undefined && hours !== undefined
     ? { bucketSize: "hour", since: new Date(now.getTime() - hours * hourMs) }
-    : rangeOf(span ?? metricsSpanDefault, now);
+    : rangeOf(span ?? figureSpanDefault, now);
 
 /** The answer for a series, whose totals are its sums: as large as a number can be read at most. */
 export function metricsOf(bucketSize: BucketSize, series: Metrics["series"]): Metrics {

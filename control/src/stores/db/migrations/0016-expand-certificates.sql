@@ -88,5 +88,10 @@ create trigger certificate_news after update of fingerprint or delete on certifi
   for each statement execute function announce_certificates();
 create trigger acme_challenge_news after insert or delete on acme_challenge
   for each statement execute function announce_certificates();
-create trigger custom_domain_certificates after insert or delete or update of domain, status, routing_target, dns_status
+create trigger custom_domain_certificates after insert or delete
   on custom_domain for each statement execute function announce_certificates();
+-- Looks at DNS write whether or not they find something else, and each announcement has every replica read all names.
+create trigger custom_domain_certificates_change after update on custom_domain for each row
+  when ((old.domain, old.status, old.routing_target, old.dns_status)
+    is distinct from (new.domain, new.status, new.routing_target, new.dns_status))
+  execute function announce_certificates();

@@ -51,12 +51,14 @@ create table resource_day (
 );
 
 -- Days and totals are kept by the database itself, in the transaction of the hours: no batch is in the one and not in
--- the other, whichever version of control counts it. Sorted, and totals last: batches of several edges wait for one
--- another and never in a circle. Sums stay where they are once nobody could read more. Hours that go change neither.
+-- the other, whichever version of control counts it. One batch after another: hours that are known and hours that begin
+-- are two triggers' work, so batches of several edges could wait for one another in a circle. It is the last step of a
+-- batch. Sums stay where they are once nobody could read more. Hours that go change neither.
 create function roll_up_new_traffic() returns trigger language plpgsql as $$
 declare
   most constant numeric := 9007199254740991;
 begin
+  perform pg_advisory_xact_lock(hashtextextended('traffic is rolled up', 0));
   insert into traffic_day as known (project_id, channel, day, requests, bytes_in, bytes_out, s2xx, s3xx, s4xx, s5xx)
   select project_id, channel, (hour at time zone 'UTC')::date,
     least(sum(added.requests::numeric), most), least(sum(added.bytes_in::numeric), most),
@@ -88,6 +90,7 @@ create function roll_up_more_traffic() returns trigger language plpgsql as $$
 declare
   most constant numeric := 9007199254740991;
 begin
+  perform pg_advisory_xact_lock(hashtextextended('traffic is rolled up', 0));
   insert into traffic_day as known (project_id, channel, day, requests, bytes_in, bytes_out, s2xx, s3xx, s4xx, s5xx)
   select project_id, channel, (hour at time zone 'UTC')::date,
     least(sum(added.requests::numeric - was.requests), most),
