@@ -11,8 +11,11 @@ import type { WorkHandler } from "../../stores/work/worker.ts";
 import { edgeAddresses } from "./edge-addresses.ts";
 import { type DomainNotice, noticeWork } from "./notices.ts";
 import { addressSet, pointingOf } from "./pointing.ts";
-import { afterLook, type DomainState, type Look, type News } from "./steps.ts";
+import { afterLook, type DomainState, isOutdated, type Look, type News } from "./steps.ts";
 import { type DomainLook, listClaims, lockNames, lookLater, placeHosts, storeVerdict } from "./store.ts";
+
+/** What came too late is looked at again; whoever overtook it may have the work by now. */
+const againMs = 1_000;
 
 export interface DomainWorkerDeps {
   db: Db;
@@ -30,8 +33,9 @@ export function domainWorker(deps: DomainWorkerDeps): WorkHandler {
     const { domainId } = item.payload as DomainLook;
     const known = await findById(db, domainId);
     if (known === null) return { state: "done" };
+    const lookedAt = await clock(db);
     const look = await lookAt(deps, known);
-    await db.transaction().execute(async (tx) => {
+    const isOver = await db.transaction().execute(async (tx) => {
       const project = await tx
         .selectFrom("project")
         .select("id")
@@ -39,17 +43,18 @@ export function domainWorker(deps: DomainWorkerDeps): WorkHandler {
         .where("deleting_at", "is", null)
         .forNoKeyUpdate()
         .executeTakeFirst();
-      if (project === undefined) return;
+      if (project === undefined) return true;
       await lockNames(tx, [known.domain]);
       // Somebody may have asked for another window meanwhile, or detached it.
       const row = await findById(tx, domainId, { lock: true });
-      if (row === null) return;
+      if (row === null) return true;
       const now = await clock(tx);
+      if (isOutdated(lookedAt, row.last_checked_at, now)) return false;
       const isHeld = (await listClaims(tx, row.domain)).some(
         (claim) => claim.status === "verified" && claim.project_id !== row.project_id,
       );
       const { nextCheckAt, news, ...verdict } = afterLook(row.domain, stateOf(row), look, isHeld, now);
-      await storeVerdict(tx, row.id, verdict, now);
+      await storeVerdict(tx, row.id, verdict, lookedAt);
       if (verdict.status !== row.status) await placeHosts(tx, row.domain);
       if (news !== null) await tell(tx, row, news);
       if (nextCheckAt !== null) await lookLater(tx, row.id, nextCheckAt);
@@ -58,8 +63,9 @@ export function domainWorker(deps: DomainWorkerDeps): WorkHandler {
           { projectId: row.project_id, domain: row.domain, from: row.status, to: verdict.status, why: verdict.reason },
           "domain",
         );
+      return true;
     });
-    return { state: "done" };
+    return isOver ? { state: "done" } : { retryAfterMs: againMs };
   };
 }
 
