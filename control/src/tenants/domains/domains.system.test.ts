@@ -28,6 +28,8 @@ let api: TestApi;
 let user: TestUser;
 /** What has passed by the database's clock, as far as workers ask it. */
 let laterMs = 0;
+/** Of zones whose servers are at 127.0.0.3. */
+let zoneServer: string | null = null;
 const mails: { to: string; subject: string; text: string }[] = [];
 
 beforeAll(async () => {
@@ -45,6 +47,7 @@ beforeAll(async () => {
 });
 afterEach(() => {
   laterMs = 0;
+  zoneServer = null;
   mails.length = 0;
   for (const dns of [one, other]) dns.behave("answering");
 });
@@ -70,7 +73,10 @@ const remove = (projectId: string, id: string, by = user) =>
   api.call("DELETE", `${pathOf(projectId)}/${id}`, { session: by.session });
 const told = ({ status, body }: { status: number; body: { error?: { code: string } } }) => [status, body.error?.code];
 
-const prove = ({ domain, records }: Pick<CustomDomain, "domain" | "records">, servers = [one, other]): void => {
+const prove = (
+  { domain, records }: { domain: string; records?: { txtValue: string } },
+  servers = [one, other],
+): void => {
   for (const dns of servers) {
     dns.set(domain, { A: [edge] });
     dns.set(`_svc.${domain}`, { TXT: ["something else", records?.txtValue ?? ""] });
@@ -95,6 +101,7 @@ async function look(domainId: string, after = 0, meanwhile = async () => {}, db 
         return answer;
       },
     },
+    nameServerAt: (address) => (address === "127.0.0.3" ? zoneServer : null),
     clock: async () => new Date(Date.now() + laterMs),
   });
   const item = { id: 0, kind: "domain", key: "k", payload: { domainId }, attempt: 1, maxAttempts: 5, ageMs: 0 };
@@ -308,6 +315,26 @@ describe("whose a name is", () => {
     expect(await hosts(added.domain)).toHaveLength(1);
   });
 
+  test("the zone's own servers are believed where others remember that there was no proof, and take no name away", async () => {
+    const project = await newProject();
+    const added = (await add(project.id, newName())).body.domain;
+    await using zone = await startDns("127.0.0.3");
+    zoneServer = zone.server;
+    for (const dns of [one, other]) {
+      dns.set(added.domain, { A: [edge], NS: ["ns.example"] });
+      dns.set("ns.example", { A: ["127.0.0.3"] });
+    }
+    await look(added.id);
+    expect((await list(project.id))[0]?.status).toBe("pending");
+    zone.set(`_svc.${added.domain}`, { TXT: [added.records.txtValue] });
+    await look(added.id);
+    expect((await list(project.id))[0]?.status).toBe("verified");
+    prove(added);
+    zone.remove(`_svc.${added.domain}`);
+    await look(added.id);
+    expect((await list(project.id))[0]).toMatchObject({ status: "verified", reason: null });
+  });
+
   test("a CNAME at the place of the proof leads to it", async () => {
     const project = await newProject();
     const { id, domain, records } = (await add(project.id, newName())).body.domain;
@@ -472,9 +499,10 @@ test("whatever two servers do with names at once, the hosts are those of who has
     },
     ...Array.from({ length: 4 }, (_, at) => async () => {
       const claim = pick(await claims());
-      if (claim === undefined) return;
+      if (claim === undefined) return undefined;
       if (random() < 0.8) prove({ domain: claim.domain, records: { txtValue: proofValue(claim.txt_token) } });
       await look(claim.id, 0, async () => {}, at % 2 === 0 ? api.db : other.db);
+      return undefined;
     }),
   ];
   for (let round = 0; round < 25; round += 1) {

@@ -1,11 +1,13 @@
-import { proofName, proofValue } from "@svc/proto/domains";
+import { apexOf, proofName, proofValue } from "@svc/proto/domains";
 import { recordAudit } from "../../http/audit.ts";
 import type { Log } from "../../log.ts";
 import type { Config } from "../../settings/settings.ts";
 import { type DatabaseClock, databaseClock } from "../../stores/db/clock.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Domain } from "../../stores/db/tables.ts";
-import { agreed, type Resolver } from "../../stores/dns/resolver.ts";
+import type { Answer } from "../../stores/dns/answer.ts";
+import { agreed, type Questions, type Resolver } from "../../stores/dns/resolver.ts";
+import { askZone, type ZoneOptions } from "../../stores/dns/zone.ts";
 import { enqueue } from "../../stores/work/queue.ts";
 import type { WorkHandler } from "../../stores/work/worker.ts";
 import { edgeAddresses } from "./edge-addresses.ts";
@@ -22,6 +24,8 @@ export interface DomainWorkerDeps {
   resolver: Resolver;
   settings: Config["domains"];
   log: Log;
+  /** Where servers of zones are asked: see `ZoneOptions`. */
+  nameServerAt?: ZoneOptions["serverAt"];
   /** The database's unless given. */
   clock?: DatabaseClock;
 }
@@ -79,15 +83,10 @@ async function findById(db: Db, id: string, { lock = false } = {}): Promise<Doma
   return row ?? null;
 }
 
-async function lookAt({ db, resolver, settings }: DomainWorkerDeps, { domain, txt_token }: Domain): Promise<Look> {
-  const wanted = proofValue(txt_token);
+async function lookAt(deps: DomainWorkerDeps, { domain, txt_token }: Domain): Promise<Look> {
+  const { db, resolver, settings } = deps;
   const [proof, addresses, ours] = await Promise.all([
-    // Servers may differ in whatever else stands there.
-    agreed(resolver, async (server) => {
-      const texts = await server.txt(proofName(domain));
-      if (texts.kind !== "found") return texts;
-      return texts.values.includes(wanted) ? { kind: "found", values: [wanted] } : { kind: "absent" };
-    }),
+    readProof(deps, domain, proofValue(txt_token)),
     resolver.addresses(domain),
     ourAddresses(db, resolver, settings),
   ]);
@@ -101,6 +100,25 @@ async function lookAt({ db, resolver, settings }: DomainWorkerDeps, { domain, tx
           addressSet(settings.cdnRanges),
         );
   return { proof: proof.kind === "unknown" ? { unknown: proof.reason } : proof.kind, dns };
+}
+
+/**
+ * Whether the proof is there. Who looked before it was written has made recursors remember that there is none, for as long as
+ * the zone says: then its own servers are asked. They add what recursors do not know yet, and take nothing away.
+ */
+async function readProof({ resolver, nameServerAt }: DomainWorkerDeps, domain: string, wanted: string) {
+  const name = proofName(domain);
+  const ask = async (server: Questions): Promise<Answer<string>> => {
+    const texts = await server.txt(name);
+    if (texts.kind !== "found") return texts;
+    // Servers may differ in whatever else stands there.
+    return texts.values.includes(wanted) ? { kind: "found", values: [wanted] } : { kind: "absent" };
+  };
+  const remembered = await agreed(resolver, ask);
+  if (remembered.kind === "found") return remembered;
+  const zone = { resolver, ...(nameServerAt && { serverAt: nameServerAt }) };
+  const said = await askZone(zone, name, apexOf(domain), ask);
+  return said.kind === "found" ? said : remembered;
 }
 
 /** Where edges are, also those that only the name says which CNAMEs lead to. */
