@@ -70,6 +70,20 @@ test("what opens production opens no preview, and the other way round", async ()
   expect(await statusOf(hosts.production, ofPreview)).toBe(401);
 });
 
+test("a custom domain asks as well, its cookie is of that host alone, and its www leads there before anybody is asked", async () => {
+  const [custom, www] = ["corner.example", "www.corner.example"];
+  await edge.serve({ upserts: [guarded(aProxy(custom, app.address), gate.revision), aRedirect(www, custom)] });
+  const asked = await ask(edge.http, custom, "/");
+  expect([asked.status, isGatePage(asked.body)]).toEqual([401, true]);
+  const [given] = (await sendPassword(edge, custom, "open sesame")).headers["set-cookie"] ?? [];
+  expect(given).not.toMatch(/domain=/i);
+  const shown = { headers: { cookie: given?.split(";")[0] ?? "" } };
+  expect((await ask(edge.http, custom, "/", shown)).status).toBe(200);
+  const led = await ask(edge.http, www, "/a?b=c");
+  expect([led.status, led.headers["location"]]).toEqual([308, expect.stringContaining(`://${custom}`)]);
+  expect(led.headers["set-cookie"]).toBeUndefined();
+});
+
 describe("nobody passes without the password", () => {
   test.each(["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "PURGE"])("%s", async (method) => {
     const before = app.requests();

@@ -39,6 +39,7 @@ export async function readHostFacts(
       "site_host.project_id",
       "site_host.channel",
       "site_host.redirect_to",
+      "site_host.domain_id",
       "project.suspended_at",
       "project.password_hash",
       "channel_state.stopped",
@@ -64,13 +65,20 @@ export async function readHostFacts(
     projectId: row.project_id,
     channel: row.channel,
     redirectTo: row.redirect_to,
-    gate: row.password_hash === null ? null : gateFor(row.project_id, row.password_hash),
+    gate: row.password_hash === null || isTwin(row) ? null : gateFor(row.project_id, row.password_hash),
     suspended: row.suspended_at !== null,
     stopped: row.stopped ?? false,
     active: row.deployment_id === null ? null : activeOf({ ...row, deployment_id: row.deployment_id }, containers),
   }));
   return { facts, unrecorded };
 }
+
+/**
+ * The www of a custom domain tells nobody more than its own name does. Whoever had to type the password there would have to do
+ * it again where it leads: a cookie is of one host.
+ */
+const isTwin = (row: { domain_id: string | null; redirect_to: string | null }): boolean =>
+  row.domain_id !== null && row.redirect_to !== null;
 
 interface ActiveRow {
   deployment_id: string;

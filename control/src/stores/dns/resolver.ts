@@ -21,12 +21,16 @@ export interface Questions {
   addresses(name: string): Promise<Answer<string>>;
   /** Of this very name: climbing to its parents is up to who asks. */
   caa(name: string): Promise<Answer<Caa>>;
+  /** Names of the servers of the zone that begins at this very name. */
+  ns(name: string): Promise<Answer<string>>;
 }
 
 /** Asks its servers in their order until one knows. */
 export interface Resolver extends Questions {
   /** Each server for itself, in their order. */
   readonly servers: readonly Questions[];
+  /** Another server, `ip:port`, which shares the room for questions. */
+  at(server: string): Questions;
 }
 
 interface ResolverOptions {
@@ -69,6 +73,8 @@ export function createResolver({ clock, servers, timeoutMs }: ResolverOptions): 
     txt: (name) => inTurn((server) => server.txt(name)),
     addresses: (name) => inTurn((server) => server.addresses(name)),
     caa: (name) => inTurn((server) => server.caa(name)),
+    ns: (name) => inTurn((server) => server.ns(name)),
+    at: (server) => createQuestions(clock, limiter, server, timeoutMs),
   };
 }
 
@@ -141,6 +147,7 @@ function createQuestions(
       const answer = await limited((channel) => channel.resolveCaa(name));
       return answer.kind === "found" ? foundOf(answer.values.flatMap(caaOf)) : answer;
     },
+    ns: (name) => limited((channel) => channel.resolveNs(name)),
   };
 }
 

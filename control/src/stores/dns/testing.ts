@@ -8,6 +8,7 @@ export interface Records {
   AAAA?: string[];
   CNAME?: string;
   TXT?: string[];
+  NS?: string[];
   CAA?: { flags?: number; tag: string; value: string }[];
 }
 
@@ -62,7 +63,7 @@ export async function startDns(address = "127.0.0.1"): Promise<TestDns> {
 type RecordType = keyof Records;
 
 const typeNames = new Map<number, RecordType>(
-  (["A", "AAAA", "CNAME", "TXT", "CAA"] as const).map((name) => [dns2.Packet.TYPE[name], name]),
+  (["A", "AAAA", "CNAME", "TXT", "NS", "CAA"] as const).map((name) => [dns2.Packet.TYPE[name], name]),
 );
 const ttlSeconds = 1;
 const cnamesMax = 16;
@@ -89,6 +90,8 @@ function ownOf(name: string, records: Records, type: RecordType): dns2.Packet.Re
       return records.CNAME === undefined ? [] : [resource(name, type, { domain: records.CNAME })];
     case "TXT":
       return (records.TXT ?? []).map((text) => resource(name, type, { data: text.match(/.{1,255}/gs) ?? [""] }));
+    case "NS":
+      return (records.NS ?? []).map((ns) => resource(name, type, { ns }));
     case "CAA":
       return (records.CAA ?? []).map(({ flags = 0, tag, value }) => resource(name, type, { flags, tag, value }));
   }

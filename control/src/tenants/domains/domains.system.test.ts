@@ -1,13 +1,20 @@
 import { randomUUID } from "node:crypto";
 import type { CustomDomain } from "@svc/proto";
+import { proofValue } from "@svc/proto/domains";
 import { systemClock } from "@svc/runtime/system";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import { createLog } from "../../log.ts";
+import { createDb } from "../../stores/db/pool.ts";
+import { lockWaits } from "../../stores/db/testing.ts";
 import { createResolver } from "../../stores/dns/resolver.ts";
 import { startDns, type TestDns } from "../../stores/dns/testing.ts";
+import { until } from "../../stores/etcd/testing.ts";
+import { createRandom } from "../deployments/testing/virtual-fleet.ts";
 import { requestTeardown } from "../projects/teardown/request.ts";
 import { domainNoticeWorker } from "./notices.ts";
+import { hostsOf } from "./rules.ts";
+import { deleteDomain, lockNames, placeHosts } from "./store.ts";
 import { newDomain } from "./testing.ts";
 import { domainWorker } from "./worker.ts";
 
@@ -21,6 +28,8 @@ let api: TestApi;
 let user: TestUser;
 /** What has passed by the database's clock, as far as workers ask it. */
 let laterMs = 0;
+/** Of zones whose servers are at 127.0.0.3. */
+let zoneServer: string | null = null;
 const mails: { to: string; subject: string; text: string }[] = [];
 
 beforeAll(async () => {
@@ -38,6 +47,7 @@ beforeAll(async () => {
 });
 afterEach(() => {
   laterMs = 0;
+  zoneServer = null;
   mails.length = 0;
   for (const dns of [one, other]) dns.behave("answering");
 });
@@ -63,7 +73,10 @@ const remove = (projectId: string, id: string, by = user) =>
   api.call("DELETE", `${pathOf(projectId)}/${id}`, { session: by.session });
 const told = ({ status, body }: { status: number; body: { error?: { code: string } } }) => [status, body.error?.code];
 
-const prove = ({ domain, records }: Pick<CustomDomain, "domain" | "records">, servers = [one, other]): void => {
+const prove = (
+  { domain, records }: { domain: string; records?: { txtValue: string } },
+  servers = [one, other],
+): void => {
   for (const dns of servers) {
     dns.set(domain, { A: [edge] });
     dns.set(`_svc.${domain}`, { TXT: ["something else", records?.txtValue ?? ""] });
@@ -73,17 +86,26 @@ const unprove = (domain: string, servers = [one, other]): void => {
   for (const dns of servers) dns.remove(`_svc.${domain}`);
 };
 
-/** One look at the domain, `after` so long from now by the database's clock. */
-async function look(domainId: string, after = 0): Promise<void> {
+/** One look at the domain, `after` so long from now by the database's clock, which `meanwhile` may change. */
+async function look(domainId: string, after = 0, meanwhile = async () => {}, db = api.db) {
   laterMs = after;
-  const { config, db } = api.context;
+  const { config } = api.context;
+  const resolver = createResolver({ clock: systemClock, servers: config.domains.dnsServers, timeoutMs: 3_000 });
   const work = domainWorker({
     ...{ db, log: createLog("silent"), settings: config.domains },
-    resolver: createResolver({ clock: systemClock, servers: config.domains.dnsServers, timeoutMs: 3_000 }),
+    resolver: {
+      ...resolver,
+      addresses: async (name) => {
+        const answer = await resolver.addresses(name);
+        await meanwhile();
+        return answer;
+      },
+    },
+    nameServerAt: (address) => (address === "127.0.0.3" ? zoneServer : null),
     clock: async () => new Date(Date.now() + laterMs),
   });
   const item = { id: 0, kind: "domain", key: "k", payload: { domainId }, attempt: 1, maxAttempts: 5, ageMs: 0 };
-  await work(item, new AbortController().signal);
+  return work(item, new AbortController().signal);
 }
 
 const hosts = (...names: string[]) =>
@@ -293,6 +315,26 @@ describe("whose a name is", () => {
     expect(await hosts(added.domain)).toHaveLength(1);
   });
 
+  test("the zone's own servers are believed where others remember that there was no proof, and take no name away", async () => {
+    const project = await newProject();
+    const added = (await add(project.id, newName())).body.domain;
+    await using zone = await startDns("127.0.0.3");
+    zoneServer = zone.server;
+    for (const dns of [one, other]) {
+      dns.set(added.domain, { A: [edge], NS: ["ns.example"] });
+      dns.set("ns.example", { A: ["127.0.0.3"] });
+    }
+    await look(added.id);
+    expect((await list(project.id))[0]?.status).toBe("pending");
+    zone.set(`_svc.${added.domain}`, { TXT: [added.records.txtValue] });
+    await look(added.id);
+    expect((await list(project.id))[0]?.status).toBe("verified");
+    prove(added);
+    zone.remove(`_svc.${added.domain}`);
+    await look(added.id);
+    expect((await list(project.id))[0]).toMatchObject({ status: "verified", reason: null });
+  });
+
   test("a CNAME at the place of the proof leads to it", async () => {
     const project = await newProject();
     const { id, domain, records } = (await add(project.id, newName())).body.domain;
@@ -360,13 +402,32 @@ describe("whose a name is", () => {
     const asked = await verify(project.id, added.id);
     expect(asked.body.domain).toMatchObject({ status: "pending" });
     prove(added);
-    await look(added.id);
+    await look(added.id, 48 * hourMs + 2_000);
     expect((await list(project.id))[0]?.status).toBe("verified");
     // Asking takes nothing back.
     unprove(added.domain);
     expect((await verify(project.id, added.id)).body.domain.status).toBe("verified");
-    await look(added.id);
+    await look(added.id, 48 * hourMs + 3_000);
     expect((await list(project.id))[0]?.status).toBe("verified");
+  });
+
+  test("what a look found that was held up, or that another one overtook, changes nothing", async () => {
+    const { project, domain, id, records } = await proven();
+    unprove(domain);
+    const late = await look(id, dayMs, async () => {
+      laterMs = 3 * dayMs;
+    });
+    expect(late).toEqual({ retryAfterMs: 1_000 });
+    expect((await list(project.id))[0]).toMatchObject({ status: "verified", reason: null });
+    let isOvertaken = false;
+    const overtaken = await look(id, dayMs, async () => {
+      if (isOvertaken) return;
+      isOvertaken = true;
+      prove({ domain, records });
+      await look(id, dayMs + 1_000);
+    });
+    expect(overtaken).toEqual({ retryAfterMs: 1_000 });
+    expect((await list(project.id))[0]).toMatchObject({ status: "verified", reason: null });
   });
 
   test("a name goes with its project, and its www to whoever has the name above", async () => {
@@ -378,6 +439,22 @@ describe("whose a name is", () => {
     await remove(apex.project.id, apex.id);
     expect(await hosts(apex.domain, www.domain)).toEqual([]);
     expect((await add((await newProject()).id, www.domain)).status).toBe(202);
+  });
+
+  test("a project that goes waits for whoever decides about one of its names, and not the other way round", async () => {
+    const apex = await proven();
+    const www = await proven(`www.${apex.domain}`);
+    let going: Promise<void> = Promise.resolve();
+    await api.db.transaction().execute(async (tx) => {
+      await lockNames(tx, [www.domain]);
+      going = api.db.transaction().execute((other) => requestTeardown(other, [apex.project.id]));
+      going.catch(() => {});
+      await until("it to wait", async () => (await lockWaits(api.db)) > 0);
+      await deleteDomain(tx, www.id);
+      await placeHosts(tx, www.domain);
+    });
+    await going;
+    expect(await hosts(apex.domain, www.domain)).toEqual([]);
   });
 
   test("two that prove a name in one moment do not both have it", async () => {
@@ -393,6 +470,59 @@ describe("whose a name is", () => {
     expect(statuses.toSorted()).toEqual(["pending", "verified"]);
   });
 });
+
+test("whatever two servers do with names at once, the hosts are those of who has proven them", async () => {
+  const random = createRandom(41);
+  const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)] as T;
+  const apex = newName();
+  const names = [apex, `www.${apex}`];
+  const owner = await api.newUser({ plan: { max_projects: 1_000 } });
+  const projects = await Promise.all([1, 2, 3].map(() => newProject(owner)));
+  await using other = secondServer();
+  const claims = () => other.db.selectFrom("custom_domain").selectAll().where("domain", "in", names).execute();
+  /** What somebody does, whatever others do meanwhile; refusals are fine. */
+  const acts: (() => Promise<{ status: number } | undefined>)[] = [
+    () => add(pick(projects).id, pick(names), owner),
+    async () => {
+      const claim = pick(await claims());
+      return claim && remove(claim.project_id, claim.id, owner);
+    },
+    async () => {
+      const claim = pick(await claims());
+      return claim && route(claim.project_id, claim.id, pick(["production", "disabled", "preview"]), owner);
+    },
+    async () => {
+      const at = Math.floor(random() * projects.length);
+      const gone = projects[at];
+      projects[at] = await newProject(owner);
+      return gone && api.call("DELETE", `/projects/${gone.id}`, { session: owner.session });
+    },
+    ...Array.from({ length: 4 }, (_, at) => async () => {
+      const claim = pick(await claims());
+      if (claim === undefined) return undefined;
+      if (random() < 0.8) prove({ domain: claim.domain, records: { txtValue: proofValue(claim.txt_token) } });
+      await look(claim.id, 0, async () => {}, at % 2 === 0 ? api.db : other.db);
+      return undefined;
+    }),
+  ];
+  for (let round = 0; round < 25; round += 1) {
+    const answers = await Promise.all(Array.from({ length: 8 }, () => pick(acts)()));
+    expect(answers.map((answer) => answer?.status ?? 0).filter((status) => status >= 500)).toEqual([]);
+    const proven = (await claims()).filter(({ status }) => status === "verified");
+    const wanted = hostsOf(
+      proven.map((each) => ({ ...each, projectId: each.project_id, target: each.routing_target })),
+    ).map(({ host, projectId, channel, redirectTo }) => ({
+      ...{ host, project_id: projectId, channel, redirect_to: redirectTo },
+    }));
+    expect(await hosts(...names)).toEqual(wanted.toSorted((a, b) => (a.host < b.host ? -1 : 1)));
+  }
+});
+
+/** What another control server has of its own. */
+function secondServer() {
+  const db = createDb({ url: api.context.config.databaseUrl, maxConnections: 10 });
+  return { db, [Symbol.asyncDispose]: () => db.destroy() };
+}
 
 test("where a name leads is told and decides nothing", async () => {
   const { project, domain, id } = await proven();

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { afterLook, type DomainState, type Look, nextPendingCheck, windowEnd } from "./steps.ts";
+import { afterLook, type DomainState, isOutdated, type Look, nextPendingCheck, windowEnd } from "./steps.ts";
 
 const domain = "shop.example";
 const start = new Date("2030-01-01T00:00:00Z");
@@ -33,6 +33,17 @@ test("a window is looked at often at first, and for the last time at its end", (
   expect(delays.reduce((sum, each) => sum + each, 0)).toBe(48 * 3600);
   // 5 at first, some 35 until six hours are over, then one an hour.
   expect(delays.length).toBeLessThan(90);
+});
+
+test.each([
+  { what: "of a first look", askedMs: 0, lastMs: null, nowMs: 5 * secondMs, is: false },
+  { what: "that nobody overtook", askedMs: 10, lastMs: 0, nowMs: 20, is: false },
+  { what: "of the very moment of another", askedMs: 0, lastMs: 0, nowMs: 20, is: false },
+  { what: "that a later look overtook", askedMs: 0, lastMs: 1, nowMs: 20, is: true },
+  { what: "of an hour ago", askedMs: 0, lastMs: null, nowMs: hourMs, is: false },
+  { what: "of longer ago", askedMs: 0, lastMs: null, nowMs: hourMs + 1, is: true },
+])("what was found $what is outdated: $is", ({ askedMs, lastMs, nowMs, is }) => {
+  expect(isOutdated(at(askedMs), lastMs === null ? null : at(lastMs), at(nowMs))).toBe(is);
 });
 
 describe("a pending domain", () => {

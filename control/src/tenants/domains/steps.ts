@@ -50,6 +50,8 @@ const lastWarningMs = graceMs - 2 * dayMs;
 const aDayMs = dayMs - hourMs;
 /** What was not to be known is soon asked again. */
 const againMs = hourMs;
+/** A look that took longer tells of another time. */
+const lookMaxMs = hourMs;
 /** Who has just proven a name is about to point it here. */
 const settlingMs = windowMs;
 const settlingEveryMs = 10 * minuteMs;
@@ -78,6 +80,16 @@ export function nextPendingCheck(verifyUntil: Date, now: Date): Date {
   const next = after(now, afterMs);
   return next < verifyUntil ? next : verifyUntil;
 }
+
+/**
+ * Whether what a look found is no evidence any more: somebody else has looked since, or whoever looked was held up for so long
+ * that the record may have come or gone.
+ *
+ * @param at when it began to ask
+ * @param lastAt when the newest look of which something is kept did; null: there is none
+ */
+export const isOutdated = (at: Date, lastAt: Date | null, now: Date): boolean =>
+  (lastAt !== null && at < lastAt) || sinceMs(now, at) > lookMaxMs;
 
 /**
  * What a look at DNS makes of a domain.

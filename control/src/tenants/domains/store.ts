@@ -87,16 +87,17 @@ export async function lookLater(tx: Db, domainId: string, at: Date): Promise<voi
 
 const keyOf = (domainId: string): string => `${domainWork}/${domainId}`;
 
+/** `lookedAt`: when DNS was asked. */
 export const storeVerdict = (
   tx: Db,
   id: string,
   { reason, dnsStatus, ...verdict }: Omit<Verdict, "nextCheckAt" | "news">,
-  now: Date,
+  lookedAt: Date,
 ): Promise<Domain> =>
   tx
     .updateTable("custom_domain")
     .set({
-      ...{ status: verdict.status, reason, dns_status: dnsStatus, last_checked_at: now },
+      ...{ status: verdict.status, reason, dns_status: dnsStatus, last_checked_at: lookedAt },
       ...{ verify_until: verdict.verifyUntil, verified_at: verdict.verifiedAt },
       ...{ failing_since: verdict.failingSince, warnings: verdict.warnings, warned_at: verdict.warnedAt },
     })
@@ -124,12 +125,23 @@ export const setTarget = (tx: Db, id: string, target: RoutingTarget): Promise<Do
 /** Its hosts go with it. Those of other projects that come instead: `placeHosts`. */
 export const deleteDomain = (tx: Db, id: string) => tx.deleteFrom("custom_domain").where("id", "=", id).execute();
 
-/** The end of all domains of projects: whoever else claims one of their names may have it, or its www, from then on. */
-export async function releaseDomains(tx: Db, projectIds: readonly string[]): Promise<void> {
+/**
+ * Locks all names of projects that the caller has locked, and returns them. Whoever has one of them locked may want to place a
+ * host that refers to such a project, so this comes before anything that keeps others from doing so.
+ */
+export async function lockNamesOf(tx: Db, projectIds: readonly string[]): Promise<string[]> {
   const held = await tx.selectFrom("custom_domain").select("domain").where("project_id", "in", projectIds).execute();
-  if (held.length === 0) return;
   const names = held.map(({ domain }) => domain);
   await lockNames(tx, names);
+  return names;
+}
+
+/**
+ * The end of all domains of projects, whose `names` are locked: whoever else claims one of these may have it, or its www, from
+ * then on.
+ */
+export async function releaseDomains(tx: Db, projectIds: readonly string[], names: readonly string[]): Promise<void> {
+  if (names.length === 0) return;
   await tx.deleteFrom("custom_domain").where("project_id", "in", projectIds).execute();
   for (const name of names) await placeHosts(tx, name);
 }

@@ -1,24 +1,31 @@
-import { proofName, proofValue } from "@svc/proto/domains";
+import { apexOf, proofName, proofValue } from "@svc/proto/domains";
 import { recordAudit } from "../../http/audit.ts";
 import type { Log } from "../../log.ts";
 import type { Config } from "../../settings/settings.ts";
 import { type DatabaseClock, databaseClock } from "../../stores/db/clock.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Domain } from "../../stores/db/tables.ts";
-import { agreed, type Resolver } from "../../stores/dns/resolver.ts";
+import type { Answer } from "../../stores/dns/answer.ts";
+import { agreed, type Questions, type Resolver } from "../../stores/dns/resolver.ts";
+import { askZone, type ZoneOptions } from "../../stores/dns/zone.ts";
 import { enqueue } from "../../stores/work/queue.ts";
 import type { WorkHandler } from "../../stores/work/worker.ts";
 import { edgeAddresses } from "./edge-addresses.ts";
 import { type DomainNotice, noticeWork } from "./notices.ts";
 import { addressSet, pointingOf } from "./pointing.ts";
-import { afterLook, type DomainState, type Look, type News } from "./steps.ts";
+import { afterLook, type DomainState, isOutdated, type Look, type News } from "./steps.ts";
 import { type DomainLook, listClaims, lockNames, lookLater, placeHosts, storeVerdict } from "./store.ts";
+
+/** What came too late is looked at again; whoever overtook it may have the work by now. */
+const againMs = 1_000;
 
 export interface DomainWorkerDeps {
   db: Db;
   resolver: Resolver;
   settings: Config["domains"];
   log: Log;
+  /** Where servers of zones are asked: see `ZoneOptions`. */
+  nameServerAt?: ZoneOptions["serverAt"];
   /** The database's unless given. */
   clock?: DatabaseClock;
 }
@@ -30,8 +37,9 @@ export function domainWorker(deps: DomainWorkerDeps): WorkHandler {
     const { domainId } = item.payload as DomainLook;
     const known = await findById(db, domainId);
     if (known === null) return { state: "done" };
+    const lookedAt = await clock(db);
     const look = await lookAt(deps, known);
-    await db.transaction().execute(async (tx) => {
+    const isOver = await db.transaction().execute(async (tx) => {
       const project = await tx
         .selectFrom("project")
         .select("id")
@@ -39,17 +47,18 @@ export function domainWorker(deps: DomainWorkerDeps): WorkHandler {
         .where("deleting_at", "is", null)
         .forNoKeyUpdate()
         .executeTakeFirst();
-      if (project === undefined) return;
+      if (project === undefined) return true;
       await lockNames(tx, [known.domain]);
       // Somebody may have asked for another window meanwhile, or detached it.
       const row = await findById(tx, domainId, { lock: true });
-      if (row === null) return;
+      if (row === null) return true;
       const now = await clock(tx);
+      if (isOutdated(lookedAt, row.last_checked_at, now)) return false;
       const isHeld = (await listClaims(tx, row.domain)).some(
         (claim) => claim.status === "verified" && claim.project_id !== row.project_id,
       );
       const { nextCheckAt, news, ...verdict } = afterLook(row.domain, stateOf(row), look, isHeld, now);
-      await storeVerdict(tx, row.id, verdict, now);
+      await storeVerdict(tx, row.id, verdict, lookedAt);
       if (verdict.status !== row.status) await placeHosts(tx, row.domain);
       if (news !== null) await tell(tx, row, news);
       if (nextCheckAt !== null) await lookLater(tx, row.id, nextCheckAt);
@@ -58,8 +67,9 @@ export function domainWorker(deps: DomainWorkerDeps): WorkHandler {
           { projectId: row.project_id, domain: row.domain, from: row.status, to: verdict.status, why: verdict.reason },
           "domain",
         );
+      return true;
     });
-    return { state: "done" };
+    return isOver ? { state: "done" } : { retryAfterMs: againMs };
   };
 }
 
@@ -73,15 +83,10 @@ async function findById(db: Db, id: string, { lock = false } = {}): Promise<Doma
   return row ?? null;
 }
 
-async function lookAt({ db, resolver, settings }: DomainWorkerDeps, { domain, txt_token }: Domain): Promise<Look> {
-  const wanted = proofValue(txt_token);
+async function lookAt(deps: DomainWorkerDeps, { domain, txt_token }: Domain): Promise<Look> {
+  const { db, resolver, settings } = deps;
   const [proof, addresses, ours] = await Promise.all([
-    // Servers may differ in whatever else stands there.
-    agreed(resolver, async (server) => {
-      const texts = await server.txt(proofName(domain));
-      if (texts.kind !== "found") return texts;
-      return texts.values.includes(wanted) ? { kind: "found", values: [wanted] } : { kind: "absent" };
-    }),
+    readProof(deps, domain, proofValue(txt_token)),
     resolver.addresses(domain),
     ourAddresses(db, resolver, settings),
   ]);
@@ -95,6 +100,25 @@ async function lookAt({ db, resolver, settings }: DomainWorkerDeps, { domain, tx
           addressSet(settings.cdnRanges),
         );
   return { proof: proof.kind === "unknown" ? { unknown: proof.reason } : proof.kind, dns };
+}
+
+/**
+ * Whether the proof is there. Who looked before it was written has made recursors remember that there is none, for as long as
+ * the zone says: then its own servers are asked. They add what recursors do not know yet, and take nothing away.
+ */
+async function readProof({ resolver, nameServerAt }: DomainWorkerDeps, domain: string, wanted: string) {
+  const name = proofName(domain);
+  const ask = async (server: Questions): Promise<Answer<string>> => {
+    const texts = await server.txt(name);
+    if (texts.kind !== "found") return texts;
+    // Servers may differ in whatever else stands there.
+    return texts.values.includes(wanted) ? { kind: "found", values: [wanted] } : { kind: "absent" };
+  };
+  const remembered = await agreed(resolver, ask);
+  if (remembered.kind === "found") return remembered;
+  const zone = { resolver, ...(nameServerAt && { serverAt: nameServerAt }) };
+  const said = await askZone(zone, name, apexOf(domain), ask);
+  return said.kind === "found" ? said : remembered;
 }
 
 /** Where edges are, also those that only the name says which CNAMEs lead to. */

@@ -5,7 +5,7 @@ import { notify } from "../../../stores/db/notify.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import { enqueueAll } from "../../../stores/work/queue.ts";
 import { dropBranches } from "../../databases/store.ts";
-import { releaseDomains } from "../../domains/store.ts";
+import { lockNamesOf, releaseDomains } from "../../domains/store.ts";
 
 /** What the work knows of the project that it takes down. */
 export interface Teardown {
@@ -20,6 +20,7 @@ export interface Teardown {
  */
 export async function requestTeardown(tx: Db, projectIds: readonly string[]): Promise<void> {
   if (projectIds.length === 0) return;
+  const names = await lockNamesOf(tx, projectIds);
   await tx
     .updateTable("project")
     .set({
@@ -38,7 +39,7 @@ export async function requestTeardown(tx: Db, projectIds: readonly string[]): Pr
     .where("project_id", "in", projectIds)
     .returning(["project_id", "host"])
     .execute();
-  await releaseDomains(tx, projectIds);
+  await releaseDomains(tx, projectIds, names);
   const hostsOf = Map.groupBy(freed, ({ project_id }) => project_id);
   await enqueueAll(
     tx,
