@@ -3,13 +3,14 @@ import { passwordPath } from "../password/next.ts";
 import { type GateOptions, gateRoutes, passedRoutes } from "./gate-routes.ts";
 import { type CaddyRoute, equals, inOrder, type JsonObject, matches, subroute } from "./json.ts";
 import { showPage } from "./page-routes.ts";
+import { type RuleOptions, ruledHandler } from "./rule-routes.ts";
 import { type StaticSite, staticHandler } from "./static-routes.ts";
 
 const entry = "{http.matchers.file.relative}";
 const kind = "{http.regexp.entry.2}";
 const argument = "{http.regexp.entry.3}";
 
-export interface SiteOptions extends GateOptions {
+export interface SiteOptions extends GateOptions, RuleOptions {
   /** Absolute path of the unpacked bundles. */
   bundlesDir: string;
   /** Absolute path of what of them never changes. */
@@ -73,6 +74,10 @@ function kindRoutes(options: SiteOptions): CaddyRoute[] {
       handle: [staticHandler({ ...filesOf(argument, options), fallsBack: equals(kind, "f") }, options.tableDir)],
     },
     ...several,
+    {
+      match: [equals(kind, "s1", "f1")],
+      handle: [ruledHandler(argument, { ...filesOf(argument, options), fallsBack: equals(kind, "f1") }, options)],
+    },
     { match: [equals(kind, "x")], handle: [subroute(platformPageRoutes)] },
     {
       match: [{ ...equals(kind, "r"), ...matches("{http.request.hostport}", visitedPattern, "visited") }],
