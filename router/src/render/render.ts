@@ -75,7 +75,11 @@ function httpApp(options: RenderOptions): JsonObject {
   const { httpListen, httpsListen, tls } = options;
   // Beside the administration's: a directory that only Caddy and the router may enter.
   const noRulesSocket = `${options.adminSocket}.rules`;
-  const site = { ...options, noRulesSocket, heedsNoTransform: isSince(options.caddyVersion, 7) };
+  const site = {
+    ...{ ...options, noRulesSocket },
+    heedsNoTransform: isSince(options.caddyVersion, 7),
+    flushesEncoded: isSince(options.caddyVersion, 11),
+  };
   const sites = (scheme: "http" | "https") => [
     hashedFileRoute(site.tableDir),
     lookupRoute(options),
