@@ -1,6 +1,6 @@
 // @pure
-import type { SiteRules } from "./index.ts";
 import { decodePath, fill, matchPath } from "./pattern.ts";
+import type { SiteRules } from "./rules.ts";
 
 /** What becomes of a request. */
 export type RuleDecision =

@@ -1,4 +1,3 @@
-// @pure
 import { type CaddyRoute, equals, type JsonObject, lists, not, setVars, subroute } from "./json.ts";
 import { missingHandlers, type StaticSite, staticHandler } from "./static-routes.ts";
 
