@@ -1,9 +1,12 @@
+import { existsSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Readable } from "node:stream";
 import { RegistryError } from "@svc/registry";
+import type { Clock } from "@svc/runtime/clock";
 import { systemClock } from "@svc/runtime/system";
+import { createManualClock } from "@svc/runtime/testing/manual-clock";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type AppliedState, type Applier, startApplier } from "./apply.ts";
 import { createFetcher } from "./bundles/fetcher.ts";
@@ -40,7 +43,8 @@ afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-async function open(): Promise<void> {
+/** @param clock of what is to be done later, and of dates */
+async function open(clock: Clock = systemClock): Promise<void> {
   applied = [];
   const bundles = await openBundleStore(join(dir, "bundles"), quiet);
   const tree = await openTree(systemClock, join(dir, "tree"), bundles.immutablesDir, quiet);
@@ -52,7 +56,7 @@ async function open(): Promise<void> {
   const gates = await openGates(systemClock, join(dir, "gates"), openGateFiles(join(dir, "tree", gateDirName)), quiet);
   const store = createTableStore(join(dir, "table"), quiet);
   applier = await startApplier({
-    clock: systemClock,
+    clock,
     store: {
       ...store,
       async save(kept, changed) {
@@ -195,6 +199,47 @@ describe("a static site", () => {
     await reported({ generation: 2n, error: "" });
     expect(applied.at(-1)?.behindHosts).toEqual([]);
   });
+});
+
+test("hashed files of a replaced bundle stay for 24 hours, and then the link and the bundle go", async () => {
+  await close();
+  const clock = createManualClock();
+  await open(clock);
+  const asset = "assets/page-1BxK2a9_.js";
+  const bundleOf = async (content: string) => {
+    const bundle = await filesBundle({ "index.html": content, [asset]: content });
+    archives.set(digestOfBundle(bundle), bundle);
+    return digestOfBundle(bundle);
+  };
+  let generation = 0;
+  const deploy = async (host: string, channel: string, digest: string) => {
+    const route = { ...aStatic(host, digest), channel };
+    generation += 1;
+    applier.submit(generation === 1 ? aComplete(1, [route]) : aDelta(generation - 1, generation, { upserts: [route] }));
+    await reported({ generation: BigInt(generation), error: "" });
+    await waitFor(() => applied.at(-1)?.behindHosts.length === 0);
+  };
+  const first = await bundleOf("first");
+  const isThere = () => ({
+    file: existsSync(join(dir, "tree", predecessorsDirName, "shop.test", "1", asset)),
+    bundle: existsSync(join(dir, "bundles", first.replace("sha256:", ""))),
+  });
+  const hourMs = 60 * 60_000;
+
+  await deploy("shop.test", "production", first);
+  await deploy("shop.test", "production", await bundleOf("second"));
+  await clock.advance(hourMs);
+  // So many that the project would not go back to the first one any more, the last three besides those it would.
+  for (let n = 0; n < 12; n += 1) {
+    await deploy("preview-shop.test", "preview", await bundleOf(`preview ${n}`));
+    await clock.advance(60_000);
+  }
+  await clock.advance(22 * hourMs + 45 * 60_000);
+  // What is asked for now comes after the tidying up that was due before.
+  await deploy("other.test", "production", await bundleOf("other"));
+  expect(isThere()).toEqual({ file: true, bundle: true });
+  await clock.advance(10 * 60_000);
+  await waitFor(() => !isThere().file && !isThere().bundle);
 });
 
 test("a table of which a part is missing is no base for changes after a restart", async () => {

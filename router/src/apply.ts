@@ -127,7 +127,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   function putInForce(now: Servable): boolean {
     const names = new Map<string, string>();
     for (const [host, route] of now.routes) {
-      const named = route && targetName(withoutSilent(route, silent));
+      const named = route && targetName(withoutSilent(route, silent), bundles.hasRules);
       if (named && "name" in named) names.set(host, named.name);
     }
     const coming = [...now.routes.values()].filter((route) => route !== null);

@@ -25,6 +25,8 @@ import { type Gates, openGates } from "./password/gates.ts";
 import { createLogin } from "./password/login.ts";
 import { watchReach } from "./reach/watch.ts";
 import { renderConfig } from "./render/render.ts";
+import { createAnswerByRules } from "./site-rules/answer.ts";
+import { openKeptRules } from "./site-rules/kept-rules.ts";
 import { createTableStore } from "./table-store.ts";
 import { openBatchStore } from "./traffic/batch-store.ts";
 import { startTraffic, type Traffic } from "./traffic/traffic.ts";
@@ -151,14 +153,17 @@ export async function startEdge(
         serves: (host) => applier.routes().has(host),
         mayCertify: (host) => host.endsWith(`.${config.contentDomain}`) && applier.routes().has(host),
       },
-      createLogin({
-        routes: applier.routes,
-        gates,
-        attempts: createAttempts(),
-        checker: createPasswordChecker(),
-        clock,
-        log,
-      }),
+      {
+        logIn: createLogin({
+          routes: applier.routes,
+          gates,
+          attempts: createAttempts(),
+          checker: createPasswordChecker(),
+          clock,
+          log,
+        }),
+        byRules: createAnswerByRules({ rules: openKeptRules(bundlesDir), bundlesDir, tableDir: config.tableDir, log }),
+      },
     ),
   );
   const { promise: ready, resolve: onConfigured } = Promise.withResolvers<void>();

@@ -45,17 +45,25 @@ const bundleDigest = /^sha256:([0-9a-f]{64})$/;
 /** Name of the directory of a bundle; null when `digest` is not a sha256 digest. */
 export const bundleName = (digest: string): string | null => bundleDigest.exec(digest)?.[1] ?? null;
 
+/** Whether `text` names the directory of a bundle. */
+export const isBundleName = (text: string): boolean => /^[0-9a-f]{64}$/.test(text);
+
 /** Separates the parts of an entry name. No part can hold one. */
 const separator = "~";
 
 /**
  * Name of the entry of a route in the table of names, without its sequence number: the kind and what it
  * needs, such as `p2~10.0.0.1:80~10.0.0.2:80`. Kinds: p1, p2… proxy to so many upstreams, s static, f static
- * with index.html as the fallback, x a page of the platform, r redirect to another host. Before them, if there is a
- * password, the wicket of its gate.
+ * with index.html as the fallback, s1 and f1 the same with rules of the site, x a page of the platform, r redirect to
+ * another host. Before them, if there is a password, the wicket of its gate.
+ *
+ * @param hasRules whether the bundle of that name has rules
  */
-export function targetName(route: Route): { name: string } | { problem: string } {
-  const parts = targetParts(route);
+export function targetName(
+  route: Route,
+  hasRules: (bundle: string) => boolean = () => false,
+): { name: string } | { problem: string } {
+  const parts = targetParts(route, hasRules);
   if ("problem" in parts) return parts;
   const fits = (name: string): boolean => name.length + sequenceLength + 1 <= entryLengthMax;
   const open = parts.join(separator);
@@ -98,7 +106,7 @@ const pageNames: Partial<Record<number, string>> = {
   [PageTarget_Page.DOWN]: "down",
 };
 
-function targetParts({ host, target }: Route): string[] | { problem: string } {
+function targetParts({ host, target }: Route, hasRules: (bundle: string) => boolean): string[] | { problem: string } {
   if (!isHost(host)) return { problem: "not a host name" };
   switch (target.case) {
     case "proxy": {
@@ -111,7 +119,7 @@ function targetParts({ host, target }: Route): string[] | { problem: string } {
     case "static": {
       const bundle = bundleName(target.value.digest);
       if (bundle === null) return { problem: "the bundle has no sha256 digest" };
-      return [target.value.spa ? "f" : "s", bundle];
+      return [`${target.value.spa ? "f" : "s"}${hasRules(bundle) ? "1" : ""}`, bundle];
     }
     case "page": {
       const page = pageNames[target.value.page];

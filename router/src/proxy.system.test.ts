@@ -2,8 +2,10 @@ import { randomBytes } from "node:crypto";
 import { get, type IncomingMessage, request } from "node:http";
 import type { Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
-import { gunzipSync } from "node:zlib";
+import { constants, createGunzip, gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { usableCaddy } from "./caddy.ts";
+import { isSince } from "./render/caddy-version.ts";
 import { startTestEdge, type TestEdge } from "./testing/edge.ts";
 import { ask, askRaw } from "./testing/http.ts";
 import { aProxy } from "./testing/routes.ts";
@@ -188,6 +190,25 @@ describe("answers of an app", () => {
     });
     expect(bytes.length).toBeLessThan(1000);
     expect(gunzipSync(bytes).toString()).toBe("x".repeat(4000));
+  });
+
+  test("that are pages in parts arrive part by part, compressed where Caddy hands on what it compressed", async () => {
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      const headers = { host, "accept-encoding": "gzip" };
+      get({ hostname: "127.0.0.1", port: edge.http.split(":")[1], path: "/page", headers, agent: false }, resolve).once(
+        "error",
+        reject,
+      );
+    });
+    const flushes = isSince(await usableCaddy(edge.config.caddyBinary), 11);
+    expect(answer.headers["content-encoding"]).toBe(flushes ? "gzip" : undefined);
+    const arrived = flushes ? answer.pipe(createGunzip({ flush: constants.Z_SYNC_FLUSH })) : answer;
+    let text = "";
+    arrived.on("data", (part: Buffer) => {
+      text += part.toString();
+    });
+    await waitFor(() => text === "first".repeat(1000));
+    answer.destroy();
   });
 
   test.each([

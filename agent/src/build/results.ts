@@ -13,6 +13,7 @@ import type { Job } from "./job.ts";
 import { narrate } from "./narrate.ts";
 import { shareBaseLayers } from "./share-layers.ts";
 import { selectSite } from "./site.ts";
+import { siteRuleDoubts } from "./site-rules.ts";
 
 /** Pushes the image of a build, which is tagged with the placement's id. */
 export async function pushImage(job: Job): Promise<BuildResult> {
@@ -80,7 +81,8 @@ export async function pushBundle(job: Job, archive: Archive, directory: string, 
   const site = selectSite(archive, directory);
   if (site.length === 0) throw outputMissing(directory);
   const paths = site.map(({ path }) => path);
-  const doubts = siteDoubts(paths, { isWhole }).map((doubt) => cleanLine(doubt, spec.redact));
+  const about = [...siteDoubts(paths, { isWhole }), ...(await siteRuleDoubts(archive, site))];
+  const doubts = about.map((doubt) => cleanLine(doubt, spec.redact));
   for (const doubt of doubts) narrate(job, `Warning: ${doubt}`);
   narrate(job, `Storing the site (${plural(site.length, "file")})`);
   const stream = packBundle(archive, site);

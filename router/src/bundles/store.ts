@@ -1,10 +1,13 @@
 import { randomBytes } from "node:crypto";
+import type { Stats } from "node:fs";
 import { mkdir, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { limits } from "@svc/proto/limits";
+import { ruleFiles } from "@svc/proto/site-rules";
 import { isFileError, syncDirectory } from "@svc/runtime/durable-file";
 import type { Log } from "../log.ts";
+import { isBundleName } from "../names.ts";
 import { linkImmutables } from "./immutables.ts";
 import { type BundleBounds, uselessBundles } from "./keep.ts";
 import { unpack } from "./unpack.ts";
@@ -15,6 +18,8 @@ export interface BundleStore {
   /** Directory that holds, under the name of each bundle, those of its files that never change. */
   immutablesDir: string;
   has(name: string): boolean;
+  /** Whether one that is present has files of rules. */
+  hasRules(name: string): boolean;
   /** Unpacks the archive under `name`; all of it is in place and on disk afterwards, or nothing. */
   add(name: string, archive: Readable, signal: AbortSignal): Promise<void>;
   /**
@@ -35,7 +40,6 @@ const boundsUsed: BundleBounds = { kept: limits.rollbackTargetsKept, graceMs: 10
 /** A bundle is refused when it would leave less than this. */
 const freeBytesMin = 512 * 1024 ** 2;
 
-const bundleName = /^[0-9a-f]{64}$/;
 const usesName = ".uses.json";
 const immutablesName = ".immutable";
 
@@ -43,9 +47,13 @@ export async function openBundleStore(dir: string, log: Log, bounds: BundleBound
   // Caddy may run as another user.
   await mkdir(dir, { recursive: true, mode: 0o755 });
   const present = new Set<string>();
+  const ruled = new Set<string>();
   for (const name of await readdir(dir)) {
-    if (bundleName.test(name)) present.add(name);
-    else if (name !== usesName && name !== immutablesName) await rm(join(dir, name), { recursive: true, force: true });
+    if (isBundleName(name)) {
+      if (await hasRuleFile(join(dir, name))) ruled.add(name);
+      present.add(name);
+    } else if (name !== usesName && name !== immutablesName)
+      await rm(join(dir, name), { recursive: true, force: true });
   }
   const immutablesDir = join(dir, immutablesName);
   await completeImmutables(dir, immutablesDir, present);
@@ -56,6 +64,7 @@ export async function openBundleStore(dir: string, log: Log, bounds: BundleBound
   return {
     immutablesDir,
     has: (name) => present.has(name),
+    hasRules: (name) => ruled.has(name),
     async add(name, archive, signal) {
       const { bavail, bsize } = await statfs(dir);
       if (bavail * bsize < freeBytesMin) {
@@ -74,6 +83,7 @@ export async function openBundleStore(dir: string, log: Log, bounds: BundleBound
         throw cause;
       }
       await syncDirectory(dir);
+      if (await hasRuleFile(join(dir, name))) ruled.add(name);
       present.add(name);
       log.info({ bundle: name }, "bundle in place");
     },
@@ -101,6 +111,7 @@ export async function openBundleStore(dir: string, log: Log, bounds: BundleBound
       );
       for (const name of uselessBundles(idle, projects, nowMs, bounds)) {
         present.delete(name);
+        ruled.delete(name);
         // Renamed first, so that what is under a bundle's name is always complete.
         const doomed = join(dir, `.${name}.removed`);
         await rename(join(dir, name), doomed);
@@ -116,6 +127,11 @@ export async function openBundleStore(dir: string, log: Log, bounds: BundleBound
       if (changed) await writeUses(usesFile, uses);
     },
   };
+}
+
+async function hasRuleFile(bundle: string): Promise<boolean> {
+  for (const name of ruleFiles) if ((await lookAt(join(bundle, name)))?.isFile() === true) return true;
+  return false;
 }
 
 /** Removes what belongs to no bundle, and makes what bundles of an earlier version lack. */
@@ -142,11 +158,14 @@ async function placeImmutables(bundle: string, immutablesDir: string, name: stri
   await syncDirectory(immutablesDir);
 }
 
-async function placedAt(path: string): Promise<number> {
+const placedAt = async (path: string): Promise<number> => (await lookAt(path))?.ctimeMs ?? 0;
+
+/** Null when there is nothing. */
+async function lookAt(path: string): Promise<Stats | null> {
   try {
-    return (await stat(path)).ctimeMs;
+    return await stat(path);
   } catch (cause) {
-    if (isFileError(cause, "ENOENT")) return 0;
+    if (isFileError(cause, "ENOENT")) return null;
     throw cause;
   }
 }

@@ -10,27 +10,29 @@ export interface PageServer extends AsyncDisposable {
 }
 
 /**
- * Three questions come here. `GET /ask?domain=…` is Caddy's own, before it gets a certificate: 200 for hosts
+ * Four questions come here. `GET /ask?domain=…` is Caddy's own, before it gets a certificate: 200 for hosts
  * that Caddy may make one for, else 404. A request with `X-Svc-Reason: host` is a visitor's, whose Host is not spelled as
  * in the table: a redirect to the right spelling, or the page that says that there is no such site. One with
- * `X-Svc-Reason: password` brings a site's password. Caddy removes that header from what visitors send, so
- * nobody can ask the first question as a visitor.
+ * `X-Svc-Reason: password` brings a site's password, and with `X-Svc-Reason: rules` Caddy asks what a static site says of a
+ * request. Caddy removes that header from what visitors send, so nobody can ask the first question as a visitor.
  *
  * @param serves whether the table has a host
  * @param mayCertify whether Caddy may make a certificate for a host by itself: where it has none of control it would for each
- * @param logIn answers a visitor who brings a password
+ * @param answers.logIn answers a visitor who brings a password
+ * @param answers.byRules answers what a static site says of a request
  */
 export async function startPageServer(
   listen: { host: string; port: number },
   { serves, mayCertify }: { serves: (host: string) => boolean; mayCertify: (host: string) => boolean },
-  logIn: (request: IncomingMessage, response: ServerResponse) => void,
+  { logIn, byRules }: Record<"logIn" | "byRules", (request: IncomingMessage, response: ServerResponse) => void>,
 ): Promise<PageServer> {
   const server = createServer((request, response) => {
     const reason = request.headers["x-svc-reason"];
     if (reason === "password") return logIn(request, response);
     // What a visitor sends is of no interest; the connection goes on behind it.
     request.resume();
-    if (reason === undefined) answerCaddy(request, response, mayCertify);
+    if (reason === "rules") byRules(request, response);
+    else if (reason === undefined) answerCaddy(request, response, mayCertify);
     else answerVisitor(request, response, serves);
   });
   server.requestTimeout = 10_000;

@@ -4,6 +4,7 @@ import { isSince } from "./caddy-version.ts";
 import { challengeRoute } from "./challenges.ts";
 import { type CaddyRoute, type JsonObject, lists, not, subroute } from "./json.ts";
 import { errorRoutes, showPage } from "./page-routes.ts";
+import { noRulesServer } from "./rule-routes.ts";
 import { siteRoutes, withoutForwarded } from "./site-routes.ts";
 import { hashedFileRoute } from "./static-routes.ts";
 import { certificateServer, handshakeLog, type TlsOptions, tlsApp, whereCertificate } from "./tls.ts";
@@ -72,7 +73,13 @@ const adminOf = (socket: string): JsonObject => ({ listen: `unix/${socket}` });
 
 function httpApp(options: RenderOptions): JsonObject {
   const { httpListen, httpsListen, tls } = options;
-  const site = { ...options, heedsNoTransform: isSince(options.caddyVersion, 7) };
+  // Beside the administration's: a directory that only Caddy and the router may enter.
+  const noRulesSocket = `${options.adminSocket}.rules`;
+  const site = {
+    ...{ ...options, noRulesSocket },
+    heedsNoTransform: isSince(options.caddyVersion, 7),
+    flushesEncoded: isSince(options.caddyVersion, 11),
+  };
   const sites = (scheme: "http" | "https") => [
     hashedFileRoute(site.tableDir),
     lookupRoute(options),
@@ -88,6 +95,7 @@ function httpApp(options: RenderOptions): JsonObject {
     grace_period: "10s",
     servers: {
       http: { listen: [httpListen], ...serverOf(options, httpRoutes) },
+      norules: noRulesServer(noRulesSocket),
       ...(tls !== "off" && {
         https: {
           listen: [httpsListen],

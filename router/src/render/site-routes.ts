@@ -3,13 +3,14 @@ import { passwordPath } from "../password/next.ts";
 import { type GateOptions, gateRoutes, passedRoutes } from "./gate-routes.ts";
 import { type CaddyRoute, equals, inOrder, type JsonObject, matches, subroute } from "./json.ts";
 import { showPage } from "./page-routes.ts";
+import { type RuleOptions, ruledHandler } from "./rule-routes.ts";
 import { type StaticSite, staticHandler } from "./static-routes.ts";
 
 const entry = "{http.matchers.file.relative}";
 const kind = "{http.regexp.entry.2}";
 const argument = "{http.regexp.entry.3}";
 
-export interface SiteOptions extends GateOptions {
+export interface SiteOptions extends GateOptions, RuleOptions {
   /** Absolute path of the unpacked bundles. */
   bundlesDir: string;
   /** Absolute path of what of them never changes. */
@@ -20,6 +21,8 @@ export interface SiteOptions extends GateOptions {
   answerTimeoutMs: number;
   /** Whether Caddy leaves answers uncompressed that ask for it. */
   heedsNoTransform: boolean;
+  /** Whether Caddy passes on a part of a compressed answer when the app sends it; older ones keep it until the end. */
+  flushesEncoded: boolean;
 }
 
 /**
@@ -73,6 +76,10 @@ function kindRoutes(options: SiteOptions): CaddyRoute[] {
       handle: [staticHandler({ ...filesOf(argument, options), fallsBack: equals(kind, "f") }, options.tableDir)],
     },
     ...several,
+    {
+      match: [equals(kind, "s1", "f1")],
+      handle: [ruledHandler(argument, { ...filesOf(argument, options), fallsBack: equals(kind, "f1") }, options)],
+    },
     { match: [equals(kind, "x")], handle: [subroute(platformPageRoutes)] },
     {
       match: [{ ...equals(kind, "r"), ...matches("{http.request.hostport}", visitedPattern, "visited") }],
@@ -129,7 +136,7 @@ const proxyRoute = (upstreams: number, options: SiteOptions): CaddyRoute => ({
 /** @param addresses of the upstreams, as placeholders */
 const proxyHandlers = (addresses: readonly string[], options: SiteOptions): JsonObject[] => [
   withoutForwarded,
-  compress,
+  ...compress(options.flushesEncoded),
   proxyHandler(addresses, options),
 ];
 
@@ -163,21 +170,23 @@ const compressedTypes = [
   ...["application/manifest+json*", "application/rss+xml*", "application/atom+xml*", "image/svg+xml*"],
 ];
 
-/**
- * Compresses what an app answers with and did not compress itself. Only whole answers whose length is known: the encoder
- * keeps back what it is given, and an event or a part of a page that is being made is to arrive when it is sent.
- */
-const compress: JsonObject = {
+const encode = (headers: JsonObject): JsonObject => ({
   handler: "encode",
   encodings: { zstd: {}, gzip: {} },
   prefer: ["zstd", "gzip"],
   minimum_length: 1024,
-  match: {
-    // Never a part of something: it would be one of other bytes.
-    status_code: [200, 201, 203, 4, 5],
-    headers: { "Content-Type": compressedTypes, "Content-Length": [] },
-  },
-};
+  // Never a part of something: it would be one of other bytes.
+  match: { status_code: [200, 201, 203, 4, 5], headers },
+});
+
+/**
+ * Compresses what an app answers with and did not compress itself: whole answers whose length is known, and pages that are
+ * sent while they are made where the encoder hands on what it was given. Events are left alone.
+ */
+const compress = (flushesEncoded: boolean): JsonObject[] => [
+  ...(flushesEncoded ? [encode({ "Content-Type": ["text/html*"], "Content-Length": null })] : []),
+  encode({ "Content-Type": compressedTypes, "Content-Length": [] }),
+];
 
 /** Caddy before 2.7 would compress what says that nobody may: it does not where it does not know the length. */
 const heedNoTransform: JsonObject = {

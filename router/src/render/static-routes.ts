@@ -117,16 +117,18 @@ function elsewhere({ root, fallsBack }: StaticSite, tableDir: string): CaddyRout
       match: [
         inOrder({ path_regexp: { name: "up", pattern: `^${"(/[^/]+)?".repeat(notFoundDepth)}` } }, nearest404(root)),
       ],
-      handle: [
-        { handler: "rewrite", uri: found },
-        unconditional,
-        ...serve(root, checked, false, { status_code: "404" }),
-      ],
+      handle: [{ handler: "rewrite", uri: found }, ...missingHandlers(root)],
       terminal: true,
     },
     { handle: showPage("missing") },
   ];
 }
+
+/** The file that the path names, as what is shown where nothing is. */
+export const missingHandlers = (root: string): JsonObject[] => [
+  unconditional,
+  ...serve(root, checked, false, { status_code: "404" }),
+];
 
 /** Directories of a path below which its own 404.html is looked for; one below those gets the one of the last. */
 const notFoundDepth = 5;

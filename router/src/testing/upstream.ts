@@ -12,7 +12,8 @@ export interface Upstream extends AsyncDisposable {
 }
 
 /**
- * Answers with its name; `/events` streams a line every 20 ms, `/echo` is a WebSocket-like upgrade that
+ * Answers with its name; `/events` streams a line every 20 ms, `/page` is
+ * the first part of a page whose second never comes, `/echo` is a WebSocket-like upgrade that
  * sends back what it gets, `/slow` never answers, `/cookie` sets the cookies given in the query, `/headers` the headers,
  * and with `bytes` an answer of that length.
  */
@@ -33,6 +34,11 @@ export async function startUpstream(name: string, port = 0): Promise<Upstream> {
         response.writeHead(200, { "Content-Type": "text/event-stream", "X-Name": name });
         const timer = setInterval(() => response.write(`data: ${name}\n\n`), 20);
         response.once("close", () => clearInterval(timer));
+        return;
+      }
+      if (url === "/page") {
+        response.writeHead(200, { "Content-Type": "text/html" });
+        response.write("first".repeat(1000));
         return;
       }
       if (url.startsWith("/cookie?")) {
