@@ -1,14 +1,14 @@
 import { get, request } from "node:http";
+import { entrancesFile } from "@svc/dbproxy/entrances/load";
+import { anAuthority, type TestAuthority } from "@svc/dbproxy/testing/certificates";
+import { aPlace, bridge, type Place, startProxy } from "@svc/dbproxy/testing/proxy";
+import { startTestEdge, type TestEdge } from "@svc/router/testing/edge";
+import { ask } from "@svc/router/testing/http";
+import { anEntrance, aProxy } from "@svc/router/testing/routes";
+import { startUpstream, type Upstream } from "@svc/router/testing/upstream";
+import { waitFor } from "@svc/router/testing/wait-for";
 import { writeDurably } from "@svc/runtime/durable-file";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { entrancesFile } from "../../../dbproxy/src/entrances/load.ts";
-import { anAuthority, type TestAuthority } from "../../../dbproxy/src/testing/certificates.ts";
-import { aPlace, bridge, type Place, startProxy } from "../../../dbproxy/src/testing/proxy.ts";
-import { startTestEdge, type TestEdge } from "../testing/edge.ts";
-import { ask } from "../testing/http.ts";
-import { anEntrance, aProxy } from "../testing/routes.ts";
-import { startUpstream, type Upstream } from "../testing/upstream.ts";
-import { waitFor } from "../testing/wait-for.ts";
 
 const [nodeId, edgeId] = ["7d1f2a3b-4c5d-4e6f-8a9b-0c1d2e3f4a5b", "8e2f3a4b-5c6d-4e7f-9a0b-1c2d3e4f5a6b"];
 const host = "shop.svc.localhost";
