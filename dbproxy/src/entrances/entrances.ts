@@ -24,7 +24,7 @@ export interface EntranceListeners extends AsyncDisposable {
 }
 
 /** Of all entrances at once, and of one, whose app must not take the places of all. */
-export const visitsMax = { machine: 10_000, entrance: 5_000 };
+const visitsMax = { machine: 10_000, entrance: 5_000 };
 /** What Caddy speaks to apps. */
 const protocol = "http/1.1";
 
