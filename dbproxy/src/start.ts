@@ -14,6 +14,8 @@ import { createDoor } from "./doors/door.ts";
 import { createDoorways } from "./doors/doorways.ts";
 import { createOpenServer } from "./doors/servers.ts";
 import type { House } from "./doors/visit.ts";
+import { listenForEdges } from "./entrances/entrances.ts";
+import { createEntrancesReader } from "./entrances/load.ts";
 import { createLog, type Log } from "./log.ts";
 import { createMetrics } from "./metrics/metrics.ts";
 import { serveMetrics } from "./metrics/serve.ts";
@@ -78,10 +80,12 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<D
   const visitors = opened.use(createVisitors(house, log));
   opened.defer(() => sessions.endAll());
   const peers = { clock, table, sessions, openServer, serverMs, heldMs, metrics, log };
+  const edges = listenForEdges({ clock, serverMs, metrics, log });
   const doorways = opened.use(
     createDoorways({
       bridges: listenAtBridges({ ports: config.ports, onClient: visitors.welcome, metrics, log }),
       copies: listenForKeepers({ clock, onKeeper: visitors.welcomeKeeper, metrics, log }),
+      edges,
       credentials,
       listenForPeers: peerListen === null ? null : (own) => listenForPeers({ ...peers, listen: peerListen }, own),
       log,
@@ -91,12 +95,13 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<D
   const pulse = createPulse(clock.steadyMs);
   const turned = pulse.expect("table", turnWithinMs + lookEveryMs);
   const readTable = createTableReader({ dir, table, metrics, log });
+  const readEntrances = createEntrancesReader({ dir, log });
   let served = table.current();
   let isListening = false;
   const follow = async (): Promise<void> => {
-    await Promise.all([readTable(), credentials.refresh()]);
+    const [entrances] = await Promise.all([readEntrances(), readTable(), credentials.refresh()]);
     const index = table.current();
-    isListening = await doorways.follow(index);
+    isListening = await doorways.follow(index, entrances);
     served = index;
     tell.signal();
     turned();
@@ -138,10 +143,11 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<D
     metricsPort: operators?.port ?? null,
     async drain(until) {
       isDraining = true;
-      log.info({ sessions: sessions.size }, "draining");
+      log.info({ sessions: sessions.size, visits: edges.size }, "draining");
       await Promise.all([doorways.close(), operators?.[Symbol.asyncDispose]()]);
       const over = new AbortController();
-      await Promise.race([sessions.none(), pause(clock, config.drainMs, AbortSignal.any([until, over.signal]))]);
+      const ended = Promise.all([sessions.none(), edges.none()]);
+      await Promise.race([ended, pause(clock, config.drainMs, AbortSignal.any([until, over.signal]))]);
       over.abort();
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),

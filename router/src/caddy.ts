@@ -125,13 +125,16 @@ const refusedAgainMs = 10_000;
 
 /**
  * Sees to it that Caddy has the configuration, until `signal` aborts. It is loaded only into a Caddy that
- * has another or none. After Caddy was away, `render` is asked anew: it may be another version.
+ * has another or none. After Caddy was away, `render` is asked anew: it may be another version. So it is with another
+ * revision.
  *
  * @param onConfigured called whenever Caddy has the configuration after it had not
  */
 export async function keepConfigured(options: {
   admin: CaddyAdmin;
   render(): Promise<JsonObject>;
+  /** Another text whenever another configuration is to be rendered. */
+  revision(): string;
   onConfigured(): void;
   /** Called whenever it does not answer, or refuses. */
   onUnreachable?(): void;
@@ -139,14 +142,16 @@ export async function keepConfigured(options: {
   clock: Clock;
   log: Log;
 }): Promise<void> {
-  const { admin, render, onConfigured, signal, clock, log } = options;
+  const { admin, render, revision, onConfigured, signal, clock, log } = options;
   let inForce: string | null = null;
+  let revisionInForce = "";
   let told = "";
   while (!signal.aborted) {
     let pauseMs = lookEveryMs;
     try {
       const present = canonicalJson(await admin.config());
-      if (present !== inForce) {
+      const wantedRevision = revision();
+      if (present !== inForce || wantedRevision !== revisionInForce) {
         const config = await render();
         const wanted = canonicalJson(config);
         if (present !== wanted) {
@@ -154,6 +159,7 @@ export async function keepConfigured(options: {
           log.info("caddy configured");
         }
         inForce = wanted;
+        revisionInForce = wantedRevision;
         told = "";
         onConfigured();
       }

@@ -23,9 +23,12 @@ export function openControlLink(options: {
   dir: string;
   identity: Identity;
   linkUrls: readonly string[];
+  /** Called with the identity, and with each one that takes its place. */
+  onIdentity(identity: Identity): void;
   log: Log;
 }): ControlLink {
-  const { clock, random, dir, identity, linkUrls, log } = options;
+  const { clock, random, dir, identity, linkUrls, onIdentity, log } = options;
+  onIdentity(identity);
   const endpoints = createEndpoints(linkUrls, random);
   const stop = new AbortController();
   const renewal = createWake(clock);
@@ -42,6 +45,7 @@ export function openControlLink(options: {
       newest = createTransport(clock, renewed, endpoints);
       // Control goes by the certificate that a session was opened with, so another one is opened.
       former.close();
+      onIdentity(renewed);
     },
     signal: stop.signal,
     log,

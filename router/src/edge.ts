@@ -12,6 +12,7 @@ import { createCaddyAdmin, keepConfigured, usableCaddy } from "./caddy.ts";
 import { type Certificates, openCertificates } from "./certificates/certificates.ts";
 import { type Challenges, openChallenges } from "./certificates/challenges.ts";
 import type { Config } from "./config.ts";
+import { type EntranceKeys, openEntranceKeys } from "./entrances/keys.ts";
 import { openHostLinks } from "./host-links.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
@@ -24,6 +25,7 @@ import { openGateFiles } from "./password/gate-files.ts";
 import { type Gates, openGates } from "./password/gates.ts";
 import { createLogin } from "./password/login.ts";
 import { watchReach } from "./reach/watch.ts";
+import type { EntranceFiles } from "./render/entrance-tls.ts";
 import { renderConfig } from "./render/render.ts";
 import { createAnswerByRules } from "./site-rules/answer.ts";
 import { openKeptRules } from "./site-rules/kept-rules.ts";
@@ -41,6 +43,7 @@ export interface Edge extends AsyncDisposable {
   traffic: Traffic;
   /** Null: nobody wants any. */
   analytics: Analytics | null;
+  entranceKeys: EntranceKeys;
   /** Settles when Caddy has its configuration for the first time. */
   ready: Promise<void>;
 }
@@ -166,14 +169,18 @@ export async function startEdge(
       },
     ),
   );
+  const entranceKeys = await openEntranceKeys(join(config.dir, "entrances"));
+  let entrance: EntranceFiles | null = null;
   const { promise: ready, resolve: onConfigured } = Promise.withResolvers<void>();
   const stop = new AbortController();
   const admin = createCaddyAdmin(clock, config.adminSocket);
   if (metrics !== undefined) watchCaddy(metrics, admin);
   const configuring = keepConfigured({
     admin: metrics === undefined ? admin : countAdmin(admin, metrics),
-    render: async () =>
-      renderConfig({
+    revision: () => entranceKeys.current()?.key ?? "",
+    render: async () => {
+      entrance = entranceKeys.current();
+      return renderConfig({
         caddyVersion: await usableCaddy(config.caddyBinary),
         httpListen: config.httpListen,
         httpsListen: config.httpsListen,
@@ -191,8 +198,13 @@ export async function startEdge(
         contentDomain: config.contentDomain,
         answerTimeoutMs: deps.answerTimeoutMs ?? answerTimeoutMs,
         logsVisits: config.analytics !== "off",
-      }),
+        entrance,
+      });
+    },
     onConfigured() {
+      void entranceKeys
+        .settle(entrance)
+        .catch((err: unknown) => log.warn({ err }, "keys that are not shown any more are still there"));
       onConfigured();
       deps.onConfigured?.(true);
     },
@@ -213,6 +225,7 @@ export async function startEdge(
     challenges,
     traffic,
     analytics,
+    entranceKeys,
     ready,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };

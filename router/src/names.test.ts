@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { RouteSchema } from "@svc/proto/edge";
+import { type Route, RouteSchema } from "@svc/proto/edge";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
@@ -15,7 +15,7 @@ import {
   upstreamsPattern,
   wicketName,
 } from "./names.ts";
-import { aPage, aProxy, aRedirect, aStatic, guarded } from "./testing/routes.ts";
+import { anEntrance, aPage, aProxy, aRedirect, aStatic, guarded } from "./testing/routes.ts";
 
 const hex = "ab".repeat(32);
 const host = "shop.svc.localhost";
@@ -91,6 +91,16 @@ describe("isUpstream", () => {
   ])("refuses %j", (text) => expect(isUpstream(text)).toBe(false));
 });
 
+/** The route with one more upstream, or one more entrance that is no upstream. */
+const withUpstream = (route: Route, upstream: string): Route => {
+  if (route.target.case === "proxy") route.target.value.upstreams.push(upstream);
+  return route;
+};
+const withEntrance = (route: Route, entrance: string): Route => {
+  if (route.target.case === "proxy") route.target.value.entrances.push(entrance);
+  return route;
+};
+
 describe("targetName", () => {
   test.each([
     { when: "a proxy", route: aProxy(host, "10.0.0.1:80"), name: "p1~10.0.0.1:80" },
@@ -98,6 +108,22 @@ describe("targetName", () => {
       when: "a proxy with several upstreams",
       route: aProxy(host, "10.0.0.2:2", "10.0.0.1:1", "10.0.0.2:2"),
       name: "p2~10.0.0.1:1~10.0.0.2:2",
+    },
+    { when: "an entrance", route: anEntrance(host, "10.0.0.1:80"), name: "t1~10.0.0.1:80" },
+    {
+      when: "several entrances",
+      route: anEntrance(host, "10.0.0.2:2", "10.0.0.1:1"),
+      name: "t2~10.0.0.1:1~10.0.0.2:2",
+    },
+    {
+      when: "an entrance beside an upstream that is none",
+      route: withUpstream(anEntrance(host, "10.0.0.2:2"), "10.0.0.1:1"),
+      name: "t1~10.0.0.2:2",
+    },
+    {
+      when: "an upstream whose entrance is gone",
+      route: withEntrance(aProxy(host, "10.0.0.1:1"), "10.0.0.2:2"),
+      name: "p1~10.0.0.1:1",
     },
     { when: "a bundle", route: aStatic(host, `sha256:${hex}`), name: `s~${hex}` },
     { when: "a bundle with fallback", route: aStatic(host, `sha256:${hex}`, true), name: `f~${hex}` },

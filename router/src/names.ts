@@ -53,8 +53,8 @@ const separator = "~";
 
 /**
  * Name of the entry of a route in the table of names, without its sequence number: the kind and what it
- * needs, such as `p2~10.0.0.1:80~10.0.0.2:80`. Kinds: p1, p2… proxy to so many upstreams, s static, f static
- * with index.html as the fallback, s1 and f1 the same with rules of the site, x a page of the platform, r redirect to
+ * needs, such as `p2~10.0.0.1:80~10.0.0.2:80`. Kinds: p1, p2… proxy to so many upstreams, t1, t2… to so many
+ * entrances, s static, f static with index.html as the fallback, s1 and f1 the same with rules of the site, x a page of the platform, r redirect to
  * another host. Before them, if there is a password, the wicket of its gate.
  *
  * @param hasRules whether the bundle of that name has rules
@@ -70,9 +70,9 @@ export function targetName(
   if (route.gate === "") return fits(open) ? { name: open } : { problem: "the target is too long" };
   // A host with a password always gets a name: without one it would stay as open as it was.
   const gate = isRevision(route.gate) ? wicketName({ revision: route.gate, channel: route.channel }) : shut;
-  const [, ...upstreams] = parts;
+  const [kind = "", ...upstreams] = parts;
   for (let count = upstreams.length; count > 0; count -= 1) {
-    const kept = count === upstreams.length ? parts : [`p${count}`, ...upstreams.slice(0, count)];
+    const kept = count === upstreams.length ? parts : [`${kind.charAt(0)}${count}`, ...upstreams.slice(0, count)];
     const name = [gate, ...kept].join(separator);
     if (fits(name)) return { name };
   }
@@ -114,7 +114,9 @@ function targetParts({ host, target }: Route, hasRules: (bundle: string) => bool
       if (upstreams.length === 0) return { problem: "no upstream" };
       if (upstreams.length > upstreamsMax) return { problem: `more than ${upstreamsMax} upstreams` };
       if (!upstreams.every(isUpstream)) return { problem: "an upstream is not host:port" };
-      return [`p${upstreams.length}`, ...upstreams];
+      const entrances = upstreams.filter((upstream) => target.value.entrances.includes(upstream));
+      // One that only takes TLS and one that does not know it cannot share a handler of Caddy's.
+      return entrances.length > 0 ? [`t${entrances.length}`, ...entrances] : [`p${upstreams.length}`, ...upstreams];
     }
     case "static": {
       const bundle = bundleName(target.value.digest);
@@ -161,6 +163,8 @@ export const entryPattern = `^/[^~]+~(?:(${revision})~)?([a-z][0-9]*)~(.+)$`;
 
 /** Matches what is found of an open app with one upstream, whose address is group 1. A gate is never as short as a kind. */
 export const openAppPattern = "^/[^~]+~p1~(.+)$";
+/** Likewise with one entrance. */
+export const openEntrancePattern = "^/[^~]+~t1~(.+)$";
 
 const openFiles = "([sf])~([0-9a-f]{64})$";
 /** Matches what is found of an open static site: group 1 is the kind, group 2 the bundle. */
@@ -171,7 +175,7 @@ const openFilesRegExp = new RegExp(`^${openFiles}`);
 /** Bundle of an open static site; null when the target is anything else. */
 export const openBundleOf = (target: string): string | null => openFilesRegExp.exec(target)?.[2] ?? null;
 
-/** Takes the arguments of `p<count>` apart: one group per upstream. */
+/** Takes the arguments of `p<count>` and `t<count>` apart: one group per upstream. */
 export const upstreamsPattern = (count: number): string => `^${Array(count).fill("([^~]+)").join(separator)}$`;
 
 /** Name in the root of the table that says it is complete. No host can be called like this. */

@@ -49,7 +49,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
   const metrics = createMetrics({ process: config.metricsListen !== null });
   const pulse = createPulse(clock.steadyMs);
   const state: Readiness = { caddyConfigured: false };
-  const { applier, gates, certificates, challenges, traffic, analytics, ...edge } = opened.use(
+  const { applier, gates, certificates, challenges, traffic, analytics, entranceKeys, ...edge } = opened.use(
     await startEdge(config, {
       pull: registry.pull,
       onApplied: (state) => watch?.report(state),
@@ -69,7 +69,10 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
       ? null
       : opened.use(await serveMetrics(clock, config.metricsListen, { metrics, pulse, applier, state, log }));
   const stop = new AbortController();
-  const following = followControl(config, stop.signal, log, (link, signal) => {
+  const onIdentity = (identity: Identity): void => {
+    entranceKeys.use(identity).catch((err: unknown) => log.error({ err }, "nodes are shown an older certificate"));
+  };
+  const following = followControl(config, stop.signal, { onIdentity, log }, (link, signal) => {
     registry.setTokens((repository, within) =>
       createClient(EdgeService, link.transport()).issueRegistryToken({ repository }, { signal: within }),
     );
@@ -112,14 +115,14 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
 async function followControl(
   config: Config,
   signal: AbortSignal,
-  log: Log,
+  { onIdentity, log }: { onIdentity(identity: Identity): void; log: Log },
   follow: (link: ControlLink, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const dir = join(config.dir, "identity");
   try {
     while (!signal.aborted) {
       const identity = (await loadIdentity(dir)) ?? (await enroll(config, dir, signal, log));
-      await using link = openControlLink({ clock, random, dir, identity, linkUrls: config.linkUrls, log });
+      await using link = openControlLink({ clock, random, dir, identity, linkUrls: config.linkUrls, onIdentity, log });
       const over = new AbortController();
       const within = AbortSignal.any([signal, over.signal]);
       const returning = returnAnew(config, dir, within, log).then((isAnother) => {

@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 
 export interface FileMode {
   /** 0o600 for what holds a secret: then its directory, when it is made, is its owner's only, too. */
-  mode?: 0o600 | 0o644;
+  mode?: 0o600 | 0o640 | 0o644;
   /** Whose it is from the moment it is there; needs root. Its writer's when absent. */
   owner?: { uid: number; gid: number };
 }

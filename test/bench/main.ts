@@ -27,13 +27,14 @@ import { readsOfOne } from "./reads.ts";
 import { median, type Row, renderTable } from "./table.ts";
 import { firstDeploysTogether } from "./together.ts";
 
-// The edge has measurements of its own, which need no platform: `npm run bench -- edge`, `-- analytics`.
+// The edge has measurements of its own, which need no platform: `npm run bench -- edge`, `-- analytics`, `-- edge-node`.
 const ofEdge = new Map([
-  ["edge", "bench.ts"],
-  ["analytics", "bench-analytics.ts"],
+  ["edge", "router/src/testing/bench.ts"],
+  ["analytics", "router/src/testing/bench-analytics.ts"],
+  ["edge-node", "test/bench/edge-node.ts"],
 ]).get(process.argv[2] ?? "");
 if (ofEdge !== undefined) {
-  const bench = join(repositoryRoot, "router", "src", "testing", ofEdge);
+  const bench = join(repositoryRoot, ofEdge);
   const measuring = spawnProgram([nodeBinary(), bench, ...process.argv.slice(3)], { stdio: "inherit" });
   const [status] = await once(measuring, "exit");
   process.exit(status ?? 1);

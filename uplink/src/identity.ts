@@ -17,6 +17,8 @@ export interface Identity {
   privateKeyPem: string;
   /** Every cluster CA to trust: more than one while it is being replaced. */
   caPem: string;
+  /** Of nodes: what edges know its entrances by, leaf first, for the same key; empty while control gave none. */
+  entrancePem: string;
 }
 
 /** Where the identity of the daemon whose directory is `dir` is kept. */
@@ -52,7 +54,10 @@ export function decodeIdentity(text: string): Identity | null {
   if (!isText(certificatePem) || !isText(privateKeyPem) || !isText(caPem)) return null;
   if (role !== "node" && role !== "edge") return null;
   if (!/^[0-9]{1,20}$/.test(incarnation)) return null;
-  return { id, name, role, clusterId, incarnation: BigInt(incarnation), certificatePem, privateKeyPem, caPem };
+  // Absent from an earlier version.
+  const entrancePem = typeof fields["entrancePem"] === "string" ? fields["entrancePem"] : "";
+  const pems = { certificatePem, privateKeyPem, caPem, entrancePem };
+  return { id, name, role, clusterId, incarnation: BigInt(incarnation), ...pems };
 }
 
 function parseObject(text: string): Record<string, unknown> | null {

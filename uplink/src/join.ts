@@ -119,6 +119,7 @@ function identityFrom(reply: JoinResponse, privateKeyPem: string, caPem: string,
     certificatePem: reply.certificateChain,
     privateKeyPem,
     caPem: reply.ca === "" ? caPem : reply.ca,
+    entrancePem: "",
   };
 }
 

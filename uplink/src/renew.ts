@@ -41,6 +41,13 @@ const warnings = {
   over: "renewal failed, and the certificate is over",
 } as const;
 
+/** What control answers; `entranceChain` only to nodes, and empty from one that knows nothing of it. */
+interface Renewed {
+  certificateChain: string;
+  ca: string;
+  entranceChain?: string;
+}
+
 /**
  * Keeps the certificate fresh until `signal` aborts. Each renewal uses a new key, is on disk before it is
  * announced through `onRenewed`, and leaves the old identity in force when it fails.
@@ -51,7 +58,7 @@ export async function renewLoop(options: {
   dir: string;
   identity: Identity;
   /** The RenewCertificate call over the present identity. */
-  renew(csr: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<{ certificateChain: string; ca: string }>;
+  renew(csr: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Renewed>;
   /** Control's wish for a renewal before its time. */
   wanted?: Wake;
   /** What is opened from here on has to use the new certificate, and what is open be opened again. */
@@ -90,7 +97,7 @@ export async function renewLoop(options: {
 async function renewOnce(
   clock: Clock,
   identity: Identity,
-  renew: (csr: Uint8Array<ArrayBuffer>, signal: AbortSignal) => Promise<{ certificateChain: string; ca: string }>,
+  renew: (csr: Uint8Array<ArrayBuffer>, signal: AbortSignal) => Promise<Renewed>,
   signal: AbortSignal,
 ): Promise<Identity> {
   const made = await createKeyAndRequest();
@@ -104,5 +111,9 @@ async function renewOnce(
   if (!agrees) throw new Error("the renewed certificate is not for this identity and key");
   // The reply came over a connection that the present CA vouches for, so a new CA in it is genuine.
   const caPem = reply.ca === "" ? identity.caPem : reply.ca;
-  return { ...identity, certificatePem: reply.certificateChain, privateKeyPem: made.privateKeyPem, caPem };
+  const entrancePem = reply.entranceChain ?? "";
+  if (entrancePem !== "" && !belongsToKey(entrancePem, made.privateKeyPem))
+    throw new Error("the certificate for edges is not for this key");
+  const pems = { certificatePem: reply.certificateChain, privateKeyPem: made.privateKeyPem, caPem, entrancePem };
+  return { ...identity, ...pems };
 }

@@ -8,6 +8,7 @@ import {
   databaseProxyState,
   databaseProxyTable,
 } from "@svc/proto/database-proxy";
+import { entranceFiles } from "@svc/proto/entrances";
 import { isFileError, writeDurably } from "@svc/runtime/durable-file";
 import type { Ids } from "../engine/context-owner.ts";
 
@@ -16,6 +17,8 @@ export interface ProxyCredentials {
   certificatePem: string;
   privateKeyPem: string;
   caPem: string;
+  /** What edges know it by; empty: nothing. */
+  entrancePem: string;
 }
 
 /** The directory that the agent shares with the database proxy of its node. Whoever owns it is the proxy. */
@@ -37,6 +40,8 @@ const fileMaxBytes = 32 * 1024 * 1024;
 
 export function openProxyDir(dir: string): ProxyDir {
   const pathOf = (name: keyof typeof databaseProxyFiles) => join(dir, databaseProxyFiles[name]);
+
+  const entrancePath = join(dir, entranceFiles.certificate);
 
   /** Made when it is missing, for a proxy that comes later and as somebody else. */
   const ownerOf = async (): Promise<Ids> => {
@@ -60,16 +65,19 @@ export function openProxyDir(dir: string): ProxyDir {
       await writeDurably(pathOf("table"), `${JSON.stringify(table)}\n`, { mode: 0o644 });
     },
     readState: () => read("state", (value) => databaseProxyState.safeParse(value).data ?? null),
-    async writeCredentials({ certificatePem, privateKeyPem, caPem }) {
+    async writeCredentials({ certificatePem, privateKeyPem, caPem, entrancePem }) {
       const found = await ownerOf();
       const owner = found.uid === process.getuid?.() ? {} : { owner: found };
       // The proxy takes them once they fit together.
       await writeDurably(pathOf("ca"), caPem, owner);
       await writeDurably(pathOf("key"), privateKeyPem, owner);
+      if (entrancePem === "") await rm(entrancePath, { force: true });
+      else await writeDurably(entrancePath, entrancePem, owner);
       await writeDurably(pathOf("certificate"), certificatePem, owner);
     },
     async forgetCredentials() {
-      for (const name of ["certificate", "key", "ca"] as const) await rm(pathOf(name), { force: true });
+      for (const path of [...(["certificate", "key", "ca"] as const).map(pathOf), entrancePath])
+        await rm(path, { force: true });
     },
   };
 }

@@ -1,3 +1,5 @@
+import type { Entrances } from "@svc/proto/entrances";
+import type { EntranceListeners } from "../entrances/entrances.ts";
 import type { Log } from "../log.ts";
 import type { CredentialStore } from "../peers/credentials.ts";
 import type { PeerListener } from "../peers/listener.ts";
@@ -5,10 +7,10 @@ import type { TableIndex } from "../table/lookup.ts";
 import type { BridgeListeners } from "./bridges.ts";
 import type { CopyDoors } from "./copy-doors.ts";
 
-/** Every address at which this process listens for apps, for keepers of copies, and for other proxies. */
+/** Every address at which this process listens for apps, for keepers of copies, for edges, and for other proxies. */
 export interface Doorways extends AsyncDisposable {
   /** Listens where the table says. False while an address is not there, or the certificate: then it has to be called again. */
-  follow(index: TableIndex): Promise<boolean>;
+  follow(index: TableIndex, entrances: Entrances | null): Promise<boolean>;
   /** Takes no new connection from now on; those that are there go on. */
   close(): Promise<void>;
 }
@@ -17,14 +19,18 @@ export interface Doorways extends AsyncDisposable {
 export function createDoorways(options: {
   bridges: BridgeListeners;
   copies: CopyDoors;
+  edges: EntranceListeners;
   credentials: CredentialStore;
   listenForPeers: ((own: NonNullable<ReturnType<CredentialStore["current"]>>) => Promise<PeerListener>) | null;
   log: Log;
 }): Doorways {
-  const { bridges, copies, credentials, listenForPeers, log } = options;
+  const { bridges, copies, edges, credentials, listenForPeers, log } = options;
   let peers: PeerListener | null = null;
   let isClosed = false;
-  credentials.onChange((next) => peers?.use(next));
+  credentials.onChange((next) => {
+    peers?.use(next);
+    edges.use(next);
+  });
 
   /** That other machines cannot come is no reason to keep this one's apps out. */
   async function openToPeers(): Promise<boolean> {
@@ -41,13 +47,17 @@ export function createDoorways(options: {
   }
   async function close(): Promise<void> {
     isClosed = true;
+    edges.close();
     await Promise.all([bridges.close(), copies.close()]);
     peers?.close();
   }
   return {
-    async follow(index) {
+    async follow(index, entrances) {
       if (isClosed) return true;
-      const areThere = [await bridges.follow(index), await copies.follow(index), await openToPeers()];
+      const areThere = [
+        ...[await bridges.follow(index), await copies.follow(index)],
+        ...[await edges.follow(entrances), await openToPeers()],
+      ];
       // It may have been told to close meanwhile.
       if (isClosed) await close();
       return areThere.every(Boolean);
@@ -55,7 +65,7 @@ export function createDoorways(options: {
     close,
     async [Symbol.asyncDispose]() {
       await close();
-      await peers?.[Symbol.asyncDispose]();
+      await Promise.all([peers?.[Symbol.asyncDispose](), edges[Symbol.asyncDispose]()]);
     },
   };
 }

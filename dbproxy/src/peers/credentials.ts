@@ -4,14 +4,23 @@ import { join } from "node:path";
 import { createSecureContext, type SecureContext } from "node:tls";
 import { identityOfAltName } from "@svc/proto/daemon-identity";
 import { databaseProxyFiles } from "@svc/proto/database-proxy";
+import { entranceFiles } from "@svc/proto/entrances";
 import type { Log } from "../log.ts";
 
 /** What this machine's proxy shows to others, and by what it knows them. */
 export interface Credentials {
   clusterId: string;
   /** PEM: the chain with the leaf first, its key, and every authority to trust. */
-  pem: { cert: string; key: string; ca: string };
+  pem: Pem;
   context: SecureContext;
+  /** What it shows to edges; null while it has nothing that names its address. */
+  entrance: Pem | null;
+}
+
+interface Pem {
+  cert: string;
+  key: string;
+  ca: string;
 }
 
 const { certificate, key, ca } = databaseProxyFiles;
@@ -36,11 +45,12 @@ export function createCredentialStore(dir: string, log: Log): CredentialStore {
     onChange: (hear) => void listeners.push(hear),
     async refresh() {
       const pem = await readPems(dir);
-      const mark = JSON.stringify(pem);
+      const entranceCert = await readFile(join(dir, entranceFiles.certificate), "utf8").catch(() => null);
+      const mark = JSON.stringify([pem, entranceCert]);
       if (pem === null || mark === seen) return;
       seen = mark;
       try {
-        current = open(pem);
+        current = open(pem, entranceCert);
       } catch (err) {
         return log.error({ err }, "the certificate for other proxies cannot be used: what was read before stays");
       }
@@ -50,7 +60,7 @@ export function createCredentialStore(dir: string, log: Log): CredentialStore {
   };
 }
 
-async function readPems(dir: string): Promise<Credentials["pem"] | null> {
+async function readPems(dir: string): Promise<Pem | null> {
   const read = (name: keyof typeof credentialFiles) => readFile(join(dir, credentialFiles[name]), "utf8");
   const [cert, key, ca] = await Promise.all(
     [read("cert"), read("key"), read("ca")].map((each) => each.catch(() => null)),
@@ -58,9 +68,12 @@ async function readPems(dir: string): Promise<Credentials["pem"] | null> {
   return cert == null || key == null || ca == null ? null : { cert, key, ca };
 }
 
-function open(pem: Credentials["pem"]): Credentials {
+function open(pem: Pem, entranceCert: string | null): Credentials {
   const identity = identityOfAltName(new X509Certificate(pem.cert).subjectAltName);
   if (identity?.role !== "node") throw new Error("the certificate is not a node's");
   // Throws also when key and certificate do not belong together.
-  return { clusterId: identity.clusterId, pem, context: createSecureContext({ ...pem, minVersion: "TLSv1.3" }) };
+  const context = createSecureContext({ ...pem, minVersion: "TLSv1.3" });
+  const entrance = entranceCert === null ? null : { ...pem, cert: entranceCert };
+  if (entrance !== null) createSecureContext(entrance);
+  return { clusterId: identity.clusterId, pem, context, entrance };
 }

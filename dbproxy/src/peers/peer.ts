@@ -1,8 +1,15 @@
 // @pure
-import { identityOfAltName } from "@svc/proto/daemon-identity";
+import { type DaemonRole, identityOfAltName } from "@svc/proto/daemon-identity";
 
 /** The node that a certificate of this cluster names; null when it names none, or one of another cluster. */
-export function nodeOf(subjectAltName: string | undefined, clusterId: string): string | null {
+export const nodeOf = (subjectAltName: string | undefined, clusterId: string): string | null =>
+  daemonOf("node", subjectAltName, clusterId);
+
+/** Likewise the edge. */
+export const edgeOf = (subjectAltName: string | undefined, clusterId: string): string | null =>
+  daemonOf("edge", subjectAltName, clusterId);
+
+function daemonOf(role: DaemonRole, subjectAltName: string | undefined, clusterId: string): string | null {
   const identity = identityOfAltName(subjectAltName);
-  return identity?.role === "node" && identity.clusterId === clusterId ? identity.id : null;
+  return identity?.role === role && identity.clusterId === clusterId ? identity.id : null;
 }

@@ -2,7 +2,7 @@ import { databaseProxyAnswer, databaseProxyDial } from "@svc/proto/database-prox
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { frameBytes, readFrame, writeFrame } from "./frame.ts";
-import { nodeOf } from "./peer.ts";
+import { edgeOf, nodeOf } from "./peer.ts";
 
 const [clusterId, id] = ["0b8f6c1e-6f0c-4d8e-9a3b-2f1d5c7e9a01", "7d1f2a3b-4c5d-4e6f-8a9b-0c1d2e3f4a5b"];
 const dial = { databaseId: id, epoch: "7", purpose: "session" } as const;
@@ -63,4 +63,13 @@ test.each([
   { who: "nobody", name: undefined, is: null },
 ])("the certificate of $who", ({ name, is }) => {
   expect(nodeOf(name, clusterId)).toBe(is);
+});
+
+test.each([
+  { who: "an edge of the cluster", name: `URI:spiffe://${clusterId}/edge/${id}/1`, is: id },
+  { who: "a node", name: `URI:spiffe://${clusterId}/node/${id}/1`, is: null },
+  { who: "an edge of another cluster", name: `URI:spiffe://${id}/edge/${id}/1`, is: null },
+  { who: "an edge with two names", name: `URI:spiffe://${clusterId}/edge/${id}/1, DNS:a.test`, is: null },
+])("to edges only: the certificate of $who", ({ name, is }) => {
+  expect(edgeOf(name, clusterId)).toBe(is);
 });

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { aPage, aProxy } from "../testing/routes.ts";
+import { targetName } from "../names.ts";
+import { anEntrance, aPage, aProxy } from "../testing/routes.ts";
 import { machinesToAsk, nextSilence, silentMachines, withoutSilent } from "./rules.ts";
 
 const upstreamsOf = (route: ReturnType<typeof aProxy>) =>
@@ -55,6 +56,11 @@ describe("visitors", () => {
 
   test("do not go to a silent machine", () => {
     expect(upstreamsOf(withoutSilent(route, new Set(["10.0.0.1"])))).toEqual(["10.0.0.2:1"]);
+  });
+
+  test("come in at the entrances that are left", () => {
+    const entered = withoutSilent(anEntrance("a.test", "10.0.0.1:1", "10.0.0.2:1"), new Set(["10.0.0.1"]));
+    expect(targetName(entered)).toEqual({ name: "t1~10.0.0.2:1" });
   });
 
   test("go where they always did when that leaves nothing", () => {

@@ -54,5 +54,5 @@ export function withoutSilent(route: Route, silent: ReadonlySet<string>): Route 
   if (silent.size === 0 || target.case !== "proxy") return route;
   const upstreams = target.value.upstreams.filter((upstream) => !silent.has(machineOf(upstream)));
   if (upstreams.length === 0 || upstreams.length === target.value.upstreams.length) return route;
-  return { ...route, target: { case: "proxy", value: create(ProxyTargetSchema, { upstreams }) } };
+  return { ...route, target: { case: "proxy", value: create(ProxyTargetSchema, { ...target.value, upstreams }) } };
 }

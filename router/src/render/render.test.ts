@@ -22,6 +22,7 @@ const options: RenderOptions = {
   challengesDir: "/run/svc/challenges",
   answerTimeoutMs: 120_000,
   logsVisits: true,
+  entrance: null,
 };
 const text = (change: Partial<RenderOptions> = {}) => JSON.stringify(renderConfig({ ...options, ...change }));
 
@@ -48,6 +49,20 @@ describe("renderConfig", () => {
     for (const tls of ["internal", "acme", "off"] as const) {
       expect(text({ tls }).match(/"automatic_https":\{"disable":true\}/g)).toHaveLength(tls === "off" ? 2 : 4);
     }
+  });
+
+  test("shows a certificate at entrances and nowhere else, and at none without", () => {
+    const entrance = { certificate: "/e/certificate.pem", key: "/e/key.pem", ca: "/e/ca.pem" };
+    const transports = [...text({ entrance }).matchAll(/"dial_timeout":"250ms"[^}]*\}(,"tls":\{[^}]*\})?/g)];
+    const shown = transports.filter(([, tls]) => tls !== undefined);
+    // The short way past a password is for apps without entrances: one more in each of the two servers.
+    expect(shown).toHaveLength(transports.length - shown.length - 2);
+    for (const [, tls] of shown) {
+      expect(tls).toContain('"root_ca_pem_files":["/e/ca.pem"],"client_certificate_file":"/e/certificate.pem"');
+      // Whoever shows any certificate would be believed.
+      expect(tls).not.toContain("insecure");
+    }
+    expect(text()).not.toContain("client_certificate");
   });
 
   test.each([

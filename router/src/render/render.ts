@@ -2,6 +2,7 @@ import { hostPattern, readyName } from "../names.ts";
 import { accessLogger, accessLogOf, logSaid } from "./access-log.ts";
 import { isSince } from "./caddy-version.ts";
 import { challengeRoute } from "./challenges.ts";
+import type { EntranceFiles } from "./entrance-tls.ts";
 import { type CaddyRoute, type JsonObject, lists, not, subroute } from "./json.ts";
 import { errorRoutes, showPage } from "./page-routes.ts";
 import { noRulesServer } from "./rule-routes.ts";
@@ -28,6 +29,8 @@ export interface RenderOptions extends TlsOptions {
   answerTimeoutMs: number;
   /** Whether the access log says who asked and how, for analytics. */
   logsVisits: boolean;
+  /** What this edge shows at entrances of nodes; null while it has nothing to show. */
+  entrance: EntranceFiles | null;
 }
 
 /**

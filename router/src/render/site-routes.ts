@@ -1,5 +1,13 @@
-import { entryPattern, openAppPattern, openFilesPattern, upstreamsMax, upstreamsPattern } from "../names.ts";
+import {
+  entryPattern,
+  openAppPattern,
+  openEntrancePattern,
+  openFilesPattern,
+  upstreamsMax,
+  upstreamsPattern,
+} from "../names.ts";
 import { passwordPath } from "../password/next.ts";
+import { type EntranceFiles, entranceTls } from "./entrance-tls.ts";
 import { type GateOptions, gateRoutes, passedRoutes } from "./gate-routes.ts";
 import { type CaddyRoute, equals, inOrder, type JsonObject, matches, subroute } from "./json.ts";
 import { showPage } from "./page-routes.ts";
@@ -23,6 +31,8 @@ export interface SiteOptions extends GateOptions, RuleOptions {
   heedsNoTransform: boolean;
   /** Whether Caddy passes on a part of a compressed answer when the app sends it; older ones keep it until the end. */
   flushesEncoded: boolean;
+  /** What this edge shows at entrances; null while it has nothing to show. */
+  entrance: EntranceFiles | null;
 }
 
 /**
@@ -42,9 +52,18 @@ export function siteRoutes(options: SiteOptions): CaddyRoute[] {
     },
     {
       match: [matches(entry, openAppPattern, "app")],
-      handle: proxyHandlers(["{http.regexp.app.1}"], options),
+      handle: proxyHandlers(["{http.regexp.app.1}"], options, null),
       terminal: true,
     },
+    ...(options.entrance === null
+      ? []
+      : [
+          {
+            match: [matches(entry, openEntrancePattern, "app")],
+            handle: proxyHandlers(["{http.regexp.app.1}"], options, options.entrance),
+            terminal: true,
+          },
+        ]),
     {
       match: [matches(entry, openFilesPattern, "files")],
       handle: [staticHandler(open, options.tableDir)],
@@ -52,7 +71,7 @@ export function siteRoutes(options: SiteOptions): CaddyRoute[] {
     },
     { match: [matches(entry, entryPattern, "entry")], handle: [{ handler: "vars", svc_entry: "found" }] },
     ...passed.routes,
-    { match: [passed.matcher], handle: proxyHandlers([argument], options), terminal: true },
+    { match: [passed.matcher], handle: proxyHandlers([argument], options, null), terminal: true },
     { match: [equals("svc_entry", "found")], handle: [anySite(options)], terminal: true },
   ];
 }
@@ -68,7 +87,9 @@ const anySite = (options: SiteOptions): JsonObject =>
 
 /** The frequent kinds first: the list is tried in order. Exactly one matches, and each ends the request. */
 function kindRoutes(options: SiteOptions): CaddyRoute[] {
-  const [single, ...several] = Array.from({ length: upstreamsMax }, (_, index) => proxyRoute(index + 1, options));
+  const proxyRoutes = (entrance: EntranceFiles | null) =>
+    Array.from({ length: upstreamsMax }, (_, index) => proxyRoute(index + 1, options, entrance));
+  const [single, ...several] = proxyRoutes(null);
   return [
     ...(single === undefined ? [] : [single]),
     {
@@ -80,6 +101,7 @@ function kindRoutes(options: SiteOptions): CaddyRoute[] {
       match: [equals(kind, "s1", "f1")],
       handle: [ruledHandler(argument, { ...filesOf(argument, options), fallsBack: equals(kind, "f1") }, options)],
     },
+    ...(options.entrance === null ? [] : proxyRoutes(options.entrance)),
     { match: [equals(kind, "x")], handle: [subroute(platformPageRoutes)] },
     {
       match: [{ ...equals(kind, "r"), ...matches("{http.request.hostport}", visitedPattern, "visited") }],
@@ -118,10 +140,10 @@ function redirectHandler({ scheme }: SiteOptions): JsonObject {
   };
 }
 
-const proxyRoute = (upstreams: number, options: SiteOptions): CaddyRoute => ({
+const proxyRoute = (upstreams: number, options: SiteOptions, entrance: EntranceFiles | null): CaddyRoute => ({
   match: [
     {
-      ...equals(kind, `p${upstreams}`),
+      ...equals(kind, `${entrance === null ? "p" : "t"}${upstreams}`),
       ...(upstreams > 1 && matches(argument, upstreamsPattern(upstreams), "upstream")),
     },
   ],
@@ -130,14 +152,22 @@ const proxyRoute = (upstreams: number, options: SiteOptions): CaddyRoute => ({
       ? [argument]
       : Array.from({ length: upstreams }, (_, index) => `{http.regexp.upstream.${index + 1}}`),
     options,
+    entrance,
   ),
 });
 
-/** @param addresses of the upstreams, as placeholders */
-const proxyHandlers = (addresses: readonly string[], options: SiteOptions): JsonObject[] => [
+/**
+ * @param addresses of the upstreams, as placeholders
+ * @param entrance null where they are no entrances
+ */
+const proxyHandlers = (
+  addresses: readonly string[],
+  options: SiteOptions,
+  entrance: EntranceFiles | null,
+): JsonObject[] => [
   withoutForwarded,
   ...compress(options.flushesEncoded),
-  proxyHandler(addresses, options),
+  proxyHandler(addresses, options, entrance),
 ];
 
 /**
@@ -209,6 +239,7 @@ const heedNoTransform: JsonObject = {
 function proxyHandler(
   addresses: readonly string[],
   { contentDomain, answerTimeoutMs, heedsNoTransform }: SiteOptions,
+  entrance: EntranceFiles | null,
 ): JsonObject {
   const isOne = addresses.length === 1;
   return {
@@ -231,6 +262,7 @@ function proxyHandler(
       // Shorter than the idle limit of usual app servers (5 s in Node), so that a request does not meet a
       // connection that the app is just closing.
       keep_alive: { idle_timeout: "1500ms", max_idle_conns_per_host: 64 },
+      ...(entrance !== null && entranceTls(entrance)),
     },
     ...(!heedsNoTransform && { handle_response: [heedNoTransform] }),
     headers: {

@@ -13,6 +13,10 @@ const base = { projectId: "p1", channel: "production", deploymentId: "d1" };
 export const aProxy = (host: string, ...upstreams: string[]): Route =>
   create(RouteSchema, { ...base, host, target: { case: "proxy", value: { upstreams } } });
 
+/** To entrances of nodes. */
+export const anEntrance = (host: string, ...entrances: string[]): Route =>
+  create(RouteSchema, { ...base, host, target: { case: "proxy", value: { upstreams: [...entrances], entrances } } });
+
 export const aStatic = (host: string, digest: string, spa = false): Route =>
   create(RouteSchema, {
     ...base,

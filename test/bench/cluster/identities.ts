@@ -33,6 +33,7 @@ export async function createIdentities(
       certificatePem: certificate,
       privateKeyPem: privateKey.export({ format: "pem", type: "pkcs8" }).toString(),
       caPem: authority.caCertificate,
+      entrancePem: "",
     });
   }
   return { identities, ms: performance.now() - startedAt };

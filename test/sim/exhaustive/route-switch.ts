@@ -89,6 +89,7 @@ export function routeSwitch(mutant: RouteMutant | null, edgeCount = 2): Model<St
             deploymentId: state.active,
             kind: "image" as const,
             upstreams: [upstreamOf[state.active]],
+            entrances: [],
             isOver: false,
           },
         },

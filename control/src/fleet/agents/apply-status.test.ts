@@ -124,6 +124,10 @@ describe("an upstream", () => {
     expect(apply({ upstream })).toMatchObject({ write: { upstream: is } });
   });
 
+  test("is an entrance when its node says so", () => {
+    expect(apply({ upstreamIsEntrance: true })).toMatchObject({ write: { isEntrance: true } });
+  });
+
   test("may be an IPv6 address", () => {
     const status = aStatus({ upstream: "[fd00::7]:31000" });
     const result = nextObservation({ status, placement, stored: undefined, address: "fd00::7", now });

@@ -71,6 +71,7 @@ export function nextObservation({
       health: healthWords.get(status.health) ?? null,
       restartSeq: status.restartSeq,
       upstream: upstreamOn(address, status.upstream),
+      ...(status.upstreamIsEntrance && { isEntrance: true as const }),
       failure: failureOf(status),
       build: buildOf(status),
       changedAt: timeOf(status.changedAt, now),

@@ -8,6 +8,7 @@ import {
   certificateSha256,
   createAuthority,
   createClientCertificate,
+  createEntranceCertificate,
   createServerCertificate,
   type KeyAndCertificate,
   type RequestedKey,
@@ -50,6 +51,8 @@ export interface Issuer extends ClusterIdentity {
     now: Date,
     pinned?: "previous",
   ): Promise<{ certificate: string; expiresAt: Date }>;
+  /** What edges know the entrances of a node at `address` by, with its chain, for the key of its identity; as long valid as that. */
+  issueEntrance(nodeId: string, key: RequestedKey, address: string, now: Date): Promise<string>;
 }
 
 /** The authority of a running cluster: every member tells what was read last. */
@@ -120,6 +123,7 @@ export async function openAuthority(db: Db, secrets: Secrets, origin: Origin): P
     },
     issueServer: (at) => loaded.issuer.issueServer(at),
     issueDaemon: (...request) => loaded.issuer.issueDaemon(...request),
+    issueEntrance: (...request) => loaded.issuer.issueEntrance(...request),
     async refresh() {
       const row = await getCluster(db);
       if (isSameAuthority(row, loaded.row)) return false;
@@ -144,6 +148,9 @@ function createIssuer(row: ClusterRow, secrets: Secrets): Issuer {
   const { caCertificate, replacing } = row;
   const authorities = replacing === null ? [caCertificate] : [caCertificate, replacing.previous];
   const trust = trustOf(authorities);
+  /** With it, whoever has not read the new authority yet knows the holder. */
+  const withCross = (certificate: string): string =>
+    concatenate(certificate, ...(replacing === null ? [] : [replacing.cross]));
   return {
     clusterId: row.id,
     epoch: row.epoch,
@@ -173,9 +180,11 @@ function createIssuer(row: ClusterRow, secrets: Secrets): Issuer {
         alsoServes: identity.role === "node",
         subject: `CN=${identity.role} ${identity.id},${trustUnit(told)}`,
       });
-      // With it, a replica that has not read the new authority yet lets the daemon in.
-      const chain = replacing === null ? [] : [replacing.cross];
-      return { certificate: concatenate(certificate, ...chain), expiresAt: times.notAfter };
+      return { certificate: withCross(certificate), expiresAt: times.notAfter };
+    },
+    async issueEntrance(nodeId, key, address, at) {
+      const about = { ...validity(at, daemonValidityMs), serial: newSerial(), subject: `CN=node ${nodeId}`, address };
+      return withCross(await createEntranceCertificate(signer, key, about));
     },
   };
 }

@@ -6,6 +6,7 @@ import {
   certificateSha256,
   createAuthority,
   createClientCertificate,
+  createEntranceCertificate,
   createServerCertificate,
   type KeyAndCertificate,
   readRequest,
@@ -90,6 +91,25 @@ test("a daemon that others dial may answer with its certificate, which is good f
   const certificate = new X509Certificate(pem);
   expect(certificate.keyUsage).toEqual([clientAuth, serverAuth]);
   expect(certificate.checkHost("control.svc.internal")).toBeUndefined();
+});
+
+test("the certificate of an entrance is good for its address, and for nothing else", async () => {
+  const key = await readRequest((await aCertificateRequest()).der);
+  const about = {
+    notBefore,
+    notAfter,
+    serial: randomBytes(16),
+    subject: `CN=node ${identity.id}`,
+    address: "10.0.0.7",
+  };
+  const certificate = new X509Certificate(await createEntranceCertificate(ca, key, about));
+  expect(certificate.checkIP("10.0.0.7")).toBe("10.0.0.7");
+  expect([certificate.checkIP("10.0.0.8"), certificate.checkHost("control.svc.internal")]).toEqual([
+    undefined,
+    undefined,
+  ]);
+  expect(identityOfAltName(certificate.subjectAltName)).toBeNull();
+  expect(certificate.keyUsage).toEqual([serverAuth]);
 });
 
 test("the same key has the same hash in two requests", async () => {

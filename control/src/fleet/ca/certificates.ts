@@ -153,6 +153,16 @@ export async function createClientCertificate(
   return sign(issuer, publicKey, { ...leaf, usages, altNames: [{ type: "url", value: uri }] });
 }
 
+/** A certificate for a server that is dialled at an address, for a key that `readRequest` accepted. It names nobody. */
+export async function createEntranceCertificate(
+  issuer: KeyAndCertificate,
+  key: RequestedKey,
+  { address, ...leaf }: Validity & { serial: Uint8Array; subject: string; address: string },
+): Promise<string> {
+  const publicKey = new x509.PublicKey(key.spki);
+  return sign(issuer, publicKey, { ...leaf, usages: ["serverAuth"], altNames: [{ type: "ip", value: address }] });
+}
+
 /** The public key that a request asks to certify. Nothing else of the request is used. */
 export interface RequestedKey {
   /** SubjectPublicKeyInfo in DER. */

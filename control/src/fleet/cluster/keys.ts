@@ -195,6 +195,8 @@ export const observationValue = z.object({
   restartSeq: z.number().int(),
   /** host:port that edges dial; null until the container runs. */
   upstream: z.string().nullable(),
+  /** It is an entrance, which edges dial by TLS; absent: it is none. */
+  isEntrance: z.literal(true).exactOptional(),
   failure: z
     .object({
       code: z.string(),

@@ -4,7 +4,8 @@ export interface RouteEntry {
   projectId: string;
   channel: string;
   deploymentId?: string;
-  proxy?: { upstreams: string[] };
+  /** `entrances`: those of the upstreams that are entrances; absent: none is. */
+  proxy?: { upstreams: string[]; entrances?: string[] };
   static?: { repository: string; digest: string; sizeBytes: string; spa?: boolean };
   page?: { page: "PAGE_STOPPED" | "PAGE_SUSPENDED" | "PAGE_EMPTY" | "PAGE_DOWN" };
   redirect?: { host: string };

@@ -204,11 +204,11 @@ function tokenReply(issued: IssuedToken | null): IssuedToken {
  * noted: a daemon may renew and open no session, in which that is noted otherwise.
  */
 export const renewCertificate = (role: DaemonRole, deps: CallDeps) =>
-  asDaemon<{ csr: Uint8Array }, { certificateChain: string; ca: string }>(role, deps, async (identity, { csr }) => {
+  asDaemon<{ csr: Uint8Array }, RenewedCertificate>(role, deps, async (identity, { csr }) => {
     const key = await readRequest(csr).catch((error: unknown) => {
       throw error instanceof BadCertificateRequest ? new LinkError("INVALID_ARGUMENT", error.message) : error;
     });
-    const { certificate, expiresAt, ca } = await deps.db.transaction().execute(async (tx) => {
+    const { certificate, expiresAt, ca, entrance } = await deps.db.transaction().execute(async (tx) => {
       const issuer = await deps.authority.lock(tx);
       const issued = await issuer.issueDaemon(identity, key, deps.clock.now());
       await setCertificateExpiry(tx, identity.id, issued.expiresAt);
@@ -216,8 +216,26 @@ export const renewCertificate = (role: DaemonRole, deps: CallDeps) =>
       // Certificates know whole seconds.
       const detail = `valid until ${issued.expiresAt.toISOString().slice(0, 19)}Z`;
       await insertNodeEvents(tx, [{ nodeId: identity.id, kind: "certificate-renewed", detail, at: deps.clock.now() }]);
-      return { ...issued, ca: issuer.trusted };
+      const address = role === "node" ? await findEntranceAddress(tx, identity.id) : null;
+      const now = deps.clock.now();
+      const entrance = address === null ? null : await issuer.issueEntrance(identity.id, key, address, now);
+      return { ...issued, ca: issuer.trusted, entrance };
     });
     deps.log.info({ daemon: identity.id, role, expiresAt }, "certificate renewed");
-    return { certificateChain: certificate, ca };
+    return { certificateChain: certificate, ca, ...(entrance !== null && { entranceChain: entrance }) };
   });
+
+interface RenewedCertificate {
+  certificateChain: string;
+  ca: string;
+  /** Of nodes only. */
+  entranceChain?: string;
+}
+
+/** Where edges reach the node, unless that is one of loopback: there they need no entrance. */
+async function findEntranceAddress(db: Db, nodeId: string): Promise<string | null> {
+  // The one that it said last no other active node has, unlike those that it is bound to.
+  const node = await db.selectFrom("node").select("address").where("id", "=", nodeId).executeTakeFirst();
+  const address = node?.address ?? null;
+  return address === null || /^(?:127\.|::1$)/.test(address) ? null : address;
+}

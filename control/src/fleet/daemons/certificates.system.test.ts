@@ -1,4 +1,4 @@
-import { X509Certificate } from "node:crypto";
+import { createPrivateKey, X509Certificate } from "node:crypto";
 import { connect as tlsConnect } from "node:tls";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { systemClock, systemRandom } from "@svc/runtime/system";
@@ -66,6 +66,25 @@ describe("a certificate that is over", () => {
     stream.send({ case: "hello", value: {} });
     expect(await stream.ended).not.toBeNull();
   });
+});
+
+test("a node is known to edges at the address that it said, and at none of loopback", async () => {
+  const files = await aDaemon(world, link, "node");
+  using connection = asNode(link, files);
+  const renew = async () => {
+    const { der, privateKeyPem } = await aCertificateRequest();
+    const renewed = await connection.node.renewCertificate({ csr: Uint8Array.from(der) });
+    return { chain: renewed.entranceChain, privateKeyPem };
+  };
+  const { db } = world.database;
+  await db.updateTable("node").set({ address: "127.0.0.1" }).where("id", "=", files.id).execute();
+  expect((await renew()).chain).toBe("");
+  await db.updateTable("node").set({ address: "10.9.0.7" }).where("id", "=", files.id).execute();
+  const { chain, privateKeyPem } = await renew();
+  const certificate = new X509Certificate(chain);
+  expect(certificate.checkIP("10.9.0.7")).toBe("10.9.0.7");
+  expect(certificate.checkPrivateKey(createPrivateKey(privateKeyPem))).toBe(true);
+  expect(certificate.checkIssued(new X509Certificate(world.authority.caCertificate))).toBe(true);
 });
 
 test("which former nodes are fenced or removed is told, and nothing of nodes that control does not know", async () => {

@@ -124,6 +124,7 @@ async function readContainers(
     if (nodeId !== null) known.set(nodeId, node);
     const container: Container = {
       upstream: observation?.upstream ?? null,
+      isEntrance: observation?.isEntrance ?? false,
       serving: isServing({ observation }),
       isOver: (observation !== null && hasEnded(observation.observed)) || node.isGone,
       retiring: retiring_at !== null,

@@ -19,7 +19,7 @@ const aHost = (change: Partial<HostFacts> = {}): HostFacts => ({
   gate: null,
   suspended: false,
   stopped: false,
-  active: { deploymentId: "d1", kind: "image", upstreams: ["127.0.1.1:40000"], isOver: false },
+  active: { deploymentId: "d1", kind: "image", upstreams: ["127.0.1.1:40000"], entrances: [], isOver: false },
   ...change,
 });
 const proxied: RouteEntry = {
@@ -33,6 +33,19 @@ const proxied: RouteEntry = {
 describe("routeOf", () => {
   test.each<{ when: string; facts: HostFacts; previous?: RouteEntry | undefined; serves: Partial<RouteEntry> }>([
     { when: "a container answers", facts: aHost(), serves: { proxy: { upstreams: ["127.0.1.1:40000"] } } },
+    {
+      when: "one of its containers is behind an entrance",
+      facts: aHost({
+        active: {
+          deploymentId: "d1",
+          kind: "image",
+          upstreams: ["10.0.0.8:2", "10.0.0.7:1"],
+          entrances: ["10.0.0.7:1"],
+          isOver: false,
+        },
+      }),
+      serves: { proxy: { upstreams: ["10.0.0.7:1", "10.0.0.8:2"], entrances: ["10.0.0.7:1"] } },
+    },
     { when: "nothing was deployed", facts: aHost({ active: null }), serves: { page: { page: "PAGE_EMPTY" } } },
     { when: "the site is stopped", facts: aHost({ stopped: true }), serves: { page: { page: "PAGE_STOPPED" } } },
     {
@@ -42,25 +55,25 @@ describe("routeOf", () => {
     },
     {
       when: "its container is away for a moment",
-      facts: aHost({ active: { deploymentId: "d1", kind: "image", upstreams: [], isOver: false } }),
+      facts: aHost({ active: { deploymentId: "d1", kind: "image", upstreams: [], entrances: [], isOver: false } }),
       previous: proxied,
       serves: { proxy: { upstreams: ["127.0.1.1:40000"] } },
     },
     {
       when: "its container has ended for good, and the port may be another site's",
-      facts: aHost({ active: { deploymentId: "d1", kind: "image", upstreams: [], isOver: true } }),
+      facts: aHost({ active: { deploymentId: "d1", kind: "image", upstreams: [], entrances: [], isOver: true } }),
       previous: proxied,
       serves: { page: { page: "PAGE_DOWN" } },
     },
     {
       when: "a new deployment has no container yet",
-      facts: aHost({ active: { deploymentId: "d2", kind: "image", upstreams: [], isOver: false } }),
+      facts: aHost({ active: { deploymentId: "d2", kind: "image", upstreams: [], entrances: [], isOver: false } }),
       previous: proxied,
       serves: { page: { page: "PAGE_DOWN" } },
     },
     {
       when: "its project was resumed a moment ago, and its container has not been heard of",
-      facts: aHost({ active: { deploymentId: "d1", kind: "image", upstreams: [], isOver: false } }),
+      facts: aHost({ active: { deploymentId: "d1", kind: "image", upstreams: [], entrances: [], isOver: false } }),
       previous: routeOf(aHost({ suspended: true }), proxied),
       serves: { page: { page: "PAGE_DOWN" } },
     },
@@ -140,14 +153,14 @@ describe("tableChange", () => {
   });
 
   test("gives a host that comes in addition what the others of its deployment have, while its container is away", () => {
-    const away = { deploymentId: "d1", kind: "image", upstreams: [], isOver: false } as const;
+    const away = { deploymentId: "d1", kind: "image", upstreams: [], entrances: [], isOver: false } as const;
     const facts = [aHost({ active: away }), aHost({ host: "store.svc.localhost", active: away })];
     const { upserts } = tableChange(new Map([[proxied.host, proxied]]), facts);
     expect(upserts).toEqual([{ ...proxied, host: "store.svc.localhost" }]);
   });
 
   test("turns a redirect back into a site that is away for a moment", () => {
-    const away = { deploymentId: "d1", kind: "image", upstreams: [], isOver: false } as const;
+    const away = { deploymentId: "d1", kind: "image", upstreams: [], entrances: [], isOver: false } as const;
     const back = { ...proxied, host: "old.svc.localhost" };
     const published = [proxied, routeOf(aHost({ host: back.host, redirectTo: proxied.host }), undefined)];
     const facts = [aHost({ active: away }), aHost({ host: back.host, active: away })];
@@ -181,7 +194,7 @@ test.each([
 
 describe("where visitors of several containers go", () => {
   const a = (upstream: string, change: Partial<Container> = {}): Container => ({
-    ...{ upstream, serving: true, isOver: false, retiring: false, isStale: false },
+    ...{ upstream, isEntrance: false, serving: true, isOver: false, retiring: false, isStale: false },
     ...change,
   });
   test.each<{ when: string; containers: Container[]; upstreams: string[] }>([
@@ -203,6 +216,12 @@ describe("where visitors of several containers go", () => {
     { when: "one's node was fenced", containers: [a("1", { isOver: true, isStale: true })], upstreams: [] },
   ])("when $when", ({ containers, upstreams }) => {
     expect(upstreamsOf(containers).upstreams).toEqual(upstreams);
+  });
+
+  test("which of them are entrances is told of those alone where they go", () => {
+    const behind = { isEntrance: true };
+    const { upstreams, entrances } = upstreamsOf([a("1", behind), a("2"), a("3", { ...behind, serving: false })]);
+    expect([upstreams, entrances]).toEqual([["1", "2"], ["1"]]);
   });
 
   test("nothing can come back once all have ended", () => {

@@ -17,10 +17,11 @@ export interface HostFacts {
   active: ActiveDeployment | null;
 }
 
-/** `upstreams` are those that are up now. `isOver`: every container has ended for good. */
+/** `upstreams` are those that are up now, `entrances` those of them that are entrances. `isOver`: every container has ended for good. */
 export interface ActiveImage {
   kind: "image";
   upstreams: readonly string[];
+  entrances: readonly string[];
   isOver: boolean;
 }
 
@@ -33,6 +34,8 @@ export type ActiveDeployment = { deploymentId: string } & (
 export interface Container {
   /** Null until it runs. */
   upstream: string | null;
+  /** Edges dial it by TLS. */
+  isEntrance: boolean;
   /** It runs and answers, by what its node said last. */
   serving: boolean;
   /** It will never run again, or its node is out of use. */
@@ -57,7 +60,7 @@ export const isUnrecorded = (
  * Where visitors go. A container that is on its way out, or of which nothing was heard for long, gets them only when
  * there is no better one: control may be what is cut off, and not the container.
  */
-export function upstreamsOf(containers: readonly Container[]): Pick<ActiveImage, "upstreams" | "isOver"> {
+export function upstreamsOf(containers: readonly Container[]): Pick<ActiveImage, "upstreams" | "entrances" | "isOver"> {
   const up = containers.filter(({ serving, isOver, upstream }) => serving && !isOver && upstream !== null);
   const [best] = [
     up.filter(({ retiring, isStale }) => !retiring && !isStale),
@@ -66,6 +69,7 @@ export function upstreamsOf(containers: readonly Container[]): Pick<ActiveImage,
   ].filter((group) => group.length > 0);
   return {
     upstreams: (best ?? []).flatMap(({ upstream }) => upstream ?? []),
+    entrances: (best ?? []).flatMap(({ upstream, isEntrance }) => (isEntrance ? (upstream ?? []) : [])),
     isOver: containers.every(({ isOver }) => isOver),
   };
 }
@@ -88,7 +92,10 @@ export function routeOf(facts: HostFacts, previous: RouteEntry | undefined): Rou
     const { repository, digest, sizeBytes, spa } = active;
     return { ...base, static: { repository, digest, sizeBytes: String(sizeBytes), ...(spa && { spa }) } };
   }
-  if (active.upstreams.length > 0) return { ...base, proxy: { upstreams: [...active.upstreams].sort() } };
+  if (active.upstreams.length > 0) {
+    const [upstreams, entrances] = [[...active.upstreams].sort(), [...active.entrances].sort()];
+    return { ...base, proxy: { upstreams, ...(entrances.length > 0 && { entrances }) } };
+  }
   const last = previous?.deploymentId === active.deploymentId ? previous.proxy : undefined;
   if (last && !active.isOver) return { ...base, proxy: last };
   return { ...base, page: { page: "PAGE_DOWN" } };

@@ -13,7 +13,7 @@ const aHost = (change: Partial<HostFacts> = {}): HostFacts => ({
   ...change,
 });
 const anImage = (upstreams: string[], isOver = false) =>
-  ({ deploymentId: "d1", kind: "image", upstreams, isOver }) as const;
+  ({ deploymentId: "d1", kind: "image", upstreams, entrances: [], isOver }) as const;
 
 test.each<{ when: string; facts: HostFacts; unheard: boolean }>([
   { when: "nothing was heard of its containers", facts: aHost(), unheard: true },

@@ -70,6 +70,7 @@ function* readHosts(replica: Replica): Work<{ facts: HostFacts[]; unrecorded: Un
     const isSilent = nodeId !== null && fleet.nodeLink(nodeId).link === "suspect" && fleet.nodeLostAt(nodeId) === null;
     const container: Container = {
       upstream: observation?.upstream ?? null,
+      isEntrance: false,
       serving: isServing({ observation }),
       isOver: (observation !== null && hasEnded(observation.observed)) || node === "gone",
       retiring: retiringAt !== null,
