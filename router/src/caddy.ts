@@ -3,13 +3,14 @@ import { canonicalJson } from "@svc/runtime/canonical-json";
 import type { Clock } from "@svc/runtime/clock";
 import { run } from "@svc/runtime/command";
 import { programAt } from "@svc/runtime/programs";
-import { pause } from "@svc/runtime/sleep";
+import type { Wake } from "@svc/runtime/wake";
 import type { Log } from "./log.ts";
 import { caddyProblem } from "./render/caddy-version.ts";
 import type { JsonObject } from "./render/json.ts";
+import { type InFront, inFrontProblem } from "./render/proxied.ts";
 
 /** Caddy does not run, or does not want what it was given. */
-class CaddyError extends Error {
+export class CaddyError extends Error {
   override name = "CaddyError";
   /** It runs, and answered no: the same again will not help. */
   readonly refused: boolean;
@@ -111,10 +112,10 @@ async function caddyVersion(binary: string): Promise<string> {
   }
 }
 
-/** The same, of a Caddy that does for this edge. */
-export async function usableCaddy(binary: string): Promise<string> {
+/** The same, of a Caddy that does for this edge. @throws CaddyError that says why it does not. */
+export async function usableCaddy(binary: string, inFront: InFront): Promise<string> {
   const version = await caddyVersion(binary);
-  const problem = caddyProblem(version);
+  const problem = caddyProblem(version) ?? inFrontProblem(inFront, version);
   if (problem !== null) throw new CaddyError(problem, { refused: true });
   return version;
 }
@@ -127,35 +128,41 @@ const refusedAgainMs = 10_000;
  * Sees to it that Caddy has the configuration, until `signal` aborts. It is loaded only into a Caddy that
  * has another or none. After Caddy was away, `render` is asked anew: it may be another version.
  *
+ * @param isClosing whether it is to be the configuration that asks visitors to end their connections
  * @param onConfigured called whenever Caddy has the configuration after it had not
  */
 export async function keepConfigured(options: {
   admin: CaddyAdmin;
-  render(): Promise<JsonObject>;
-  onConfigured(): void;
+  isClosing(): boolean;
+  render(closing: boolean): Promise<JsonObject>;
+  onConfigured(closing: boolean): void;
   /** Called whenever it does not answer, or refuses. */
   onUnreachable?(): void;
+  /** Signalled when `isClosing` changed. */
+  wake: Pick<Wake, "wait">;
   signal: AbortSignal;
-  clock: Clock;
   log: Log;
 }): Promise<void> {
-  const { admin, render, onConfigured, signal, clock, log } = options;
+  const { admin, isClosing, render, onConfigured, wake, signal, log } = options;
   let inForce: string | null = null;
+  let closingInForce = false;
   let told = "";
   while (!signal.aborted) {
     let pauseMs = lookEveryMs;
     try {
       const present = canonicalJson(await admin.config());
-      if (present !== inForce) {
-        const config = await render();
+      const closing = isClosing();
+      if (present !== inForce || closing !== closingInForce) {
+        const config = await render(closing);
         const wanted = canonicalJson(config);
         if (present !== wanted) {
           await admin.load(config);
           log.info("caddy configured");
         }
         inForce = wanted;
+        closingInForce = closing;
         told = "";
-        onConfigured();
+        onConfigured(closing);
       }
     } catch (err) {
       inForce = null;
@@ -166,6 +173,6 @@ export async function keepConfigured(options: {
       if (said !== told) log.warn({ err }, "caddy not configured");
       told = said;
     }
-    await pause(clock, pauseMs, signal);
+    await wake.wait(pauseMs, signal);
   }
 }

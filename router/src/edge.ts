@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
+import { createWake } from "@svc/runtime/wake";
 import { type Analytics, openAnalytics } from "./analytics/analytics.ts";
 import { type AppliedState, type Applier, startApplier } from "./apply.ts";
 import { createFetcher } from "./bundles/fetcher.ts";
@@ -24,6 +25,8 @@ import { type Gates, openGates } from "./password/gates.ts";
 import { createLogin } from "./password/login.ts";
 import { watchReach } from "./reach/watch.ts";
 import { renderConfig } from "./render/render.ts";
+import { openRotation, type Rotation } from "./rotation/rotation.ts";
+import { createStanding, type Standing } from "./rotation/standing.ts";
 import { createTableStore } from "./table-store.ts";
 import { openBatchStore } from "./traffic/batch-store.ts";
 import { startTraffic, type Traffic } from "./traffic/traffic.ts";
@@ -38,6 +41,8 @@ export interface Edge extends AsyncDisposable {
   traffic: Traffic;
   /** Null: nobody wants any. */
   analytics: Analytics | null;
+  rotation: Rotation;
+  standing: Standing;
   /** Settles when Caddy has its configuration for the first time. */
   ready: Promise<void>;
 }
@@ -157,15 +162,38 @@ export async function startEdge(
       }),
     ),
   );
+  const configure = createWake(clock);
+  const rotation = opened.use(
+    await openRotation({
+      path: join(config.dir, "rotation.json"),
+      waitMs: config.drainWaitMs,
+      onChange: configure.signal,
+      ...{ clock, log },
+    }),
+  );
+  let isConfigured = false;
+  const onLook = (configured: boolean): void => {
+    isConfigured = configured;
+    deps.onConfigured?.(configured);
+  };
+  const standing = opened.use(
+    createStanding({
+      ...{ rotation, applier, gates, certificates, clock },
+      wantsSalts: analytics !== null,
+      isCaddyConfigured: () => isConfigured,
+    }),
+  );
   const { promise: ready, resolve: onConfigured } = Promise.withResolvers<void>();
   const stop = new AbortController();
   const admin = createCaddyAdmin(clock, config.adminSocket);
   if (metrics !== undefined) watchCaddy(metrics, admin);
   const configuring = keepConfigured({
     admin: metrics === undefined ? admin : countAdmin(admin, metrics),
-    render: async () =>
+    isClosing: rotation.isClosing,
+    render: async (closing) =>
       renderConfig({
-        caddyVersion: await usableCaddy(config.caddyBinary),
+        caddyVersion: await usableCaddy(config.caddyBinary, config.inFront),
+        ...{ inFront: config.inFront, closing },
         httpListen: config.httpListen,
         httpsListen: config.httpsListen,
         tls: config.tls,
@@ -183,13 +211,14 @@ export async function startEdge(
         answerTimeoutMs: deps.answerTimeoutMs ?? answerTimeoutMs,
         logsVisits: config.analytics !== "off",
       }),
-    onConfigured() {
+    onConfigured(closing) {
       onConfigured();
-      deps.onConfigured?.(true);
+      rotation.configured(closing);
+      onLook(true);
     },
-    onUnreachable: () => deps.onConfigured?.(false),
+    onUnreachable: () => onLook(false),
+    wake: configure,
     signal: stop.signal,
-    clock,
     log,
   });
   opened.defer(async () => {
@@ -204,6 +233,8 @@ export async function startEdge(
     challenges,
     traffic,
     analytics,
+    rotation,
+    standing,
     ready,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };

@@ -1,8 +1,9 @@
 import { entryPattern, openAppPattern, openFilesPattern, upstreamsMax, upstreamsPattern } from "../names.ts";
 import { passwordPath } from "../password/next.ts";
 import { type GateOptions, gateRoutes, passedRoutes } from "./gate-routes.ts";
-import { type CaddyRoute, equals, inOrder, type JsonObject, matches, subroute } from "./json.ts";
+import { type CaddyRoute, equals, inOrder, type JsonObject, lists, matches, subroute } from "./json.ts";
 import { showPage } from "./page-routes.ts";
+import { forwardedFor } from "./proxied.ts";
 import { type StaticSite, staticHandler } from "./static-routes.ts";
 
 const entry = "{http.matchers.file.relative}";
@@ -199,7 +200,7 @@ const heedNoTransform: JsonObject = {
  */
 function proxyHandler(
   addresses: readonly string[],
-  { contentDomain, answerTimeoutMs, heedsNoTransform }: SiteOptions,
+  { contentDomain, answerTimeoutMs, heedsNoTransform, inFront }: SiteOptions,
 ): JsonObject {
   const isOne = addresses.length === 1;
   return {
@@ -225,7 +226,7 @@ function proxyHandler(
     },
     ...(!heedsNoTransform && { handle_response: [heedNoTransform] }),
     headers: {
-      request: { set: { "X-Real-Ip": ["{http.request.remote.host}"] } },
+      request: { set: lists(forwardedFor(inFront)) },
       response: {
         replace: { "Set-Cookie": [{ search_regexp: foreignCookieDomain(contentDomain), replace: "$1" }] },
       },
