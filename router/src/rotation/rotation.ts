@@ -22,7 +22,10 @@ export interface Rotation extends AsyncDisposable {
   configured(closing: boolean): void;
 }
 
-/** A little more than Caddy gives what is open when it gets another configuration. */
+/**
+ * A little more than Caddy gives what is open when it gets another configuration. A stream that is still open then goes on
+ * for as long as it likes, or until somebody stops Caddy.
+ */
 const closeMs = 11_000;
 const lookEveryMs = 250;
 
