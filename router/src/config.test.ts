@@ -48,7 +48,7 @@ test.each([
 
 test("believes what is named", () => {
   const given = { SVC_EDGE_PROXY: "header", SVC_EDGE_PROXY_RANGES: "10.1.0.0/24, 10.2.0.7,fd00::/64" };
-  expect(readConfig(given).inFront).toEqual({ by: "header", ranges: ["10.1.0.0/24", "10.2.0.7", "fd00::/64"] });
+  expect(readConfig(given).inFront).toEqual({ by: "header", ranges: ["10.1.0.0/24", "10.2.0.7/32", "fd00::/64"] });
 });
 
 test("an empty setting is none, and others are ignored", () => {

@@ -29,7 +29,8 @@ const ranges = z.string().transform((text, context) => {
   const all = text.split(",").map((range) => range.trim());
   const wrong = all.find((range) => !isRange(range));
   if (wrong !== undefined) context.addIssue(`${wrong || "nothing"} is not an address or a network such as 10.1.0.0/24`);
-  return all;
+  // Caddy takes an address for a network in some places only.
+  return all.map((range) => (range.includes("/") ? range : `${range}/${isIP(range) === 4 ? 32 : 128}`));
 });
 
 /** An address, or a network in CIDR notation, but not that of everybody. */

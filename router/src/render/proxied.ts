@@ -6,7 +6,7 @@ import type { JsonObject } from "./json.ts";
 export type InFront =
   | { by: "none" }
   /** header: says it in X-Forwarded-For. proxy-protocol: at the beginning of each connection, version 1 or 2. */
-  | { by: "header" | "proxy-protocol"; ranges: readonly string[] };
+  | { by: "header" | "proxy-protocol" /** In CIDR notation. */; ranges: readonly string[] };
 
 export interface InFrontOptions {
   inFront: InFront;

@@ -46,7 +46,10 @@ const whole = { lacks: "", unready: "" };
 test("a new edge is in rotation once it says that it lacks nothing, and hears of it after that", async () => {
   await using router = await aRouter(link, edge, { knowsDrain: true });
   expect(await router.next("drain")).toMatchObject({ leave: false, inRotation: false, tellsCertificates: false });
-  router.send({ case: "edgeState", value: { phase: EdgeState_Phase.SERVING, lacks: "files of 2 sites", unready: "x" } });
+  router.send({
+    case: "edgeState",
+    value: { phase: EdgeState_Phase.SERVING, lacks: "files of 2 sites", unready: "x" },
+  });
   await until("its word is kept", async () => (await stateNow())?.lacks === "files of 2 sites");
   expect(await isIn()).toBe(false);
   router.send({ case: "edgeState", value: { phase: EdgeState_Phase.SERVING, lacks: "", unready: "x" } });
