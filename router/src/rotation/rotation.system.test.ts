@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import { Agent, get } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { DrainSchema, EdgeState_Phase, type EdgeStateSchema } from "@svc/proto/edge";
@@ -129,6 +129,9 @@ describe("a drain", () => {
     const events = get({ ...at(), path: "/events", headers: { host } });
     const [stream] = await once(events, "response");
     await once(stream, "data");
+    const talk = upgrade();
+    expect(String((await once(talk, "data"))[0])).toContain("101 Switching Protocols");
+    const hungUp = once(talk, "close");
     const over2 = connectHttp2(`https://${edge.https}`, { rejectUnauthorized: false, servername: host });
     over2.on("error", () => {});
     const goodbye = once(over2, "goaway");
@@ -142,6 +145,7 @@ describe("a drain", () => {
     await waitFor(() => phase() !== "leaving");
     await goodbye;
     over2.close();
+    await hungUp;
     await waitFor(async () => (await connectionHeader()) === "close");
     expect((await ask(edge.http, host)).body).toBe("blue");
     await waitFor(() => phase() === "drained");
@@ -150,7 +154,9 @@ describe("a drain", () => {
     stream.destroy();
     await waitFor(() => said.at(-1)?.phase === EdgeState_Phase.DRAINED);
     expect(said.at(-1)?.generation).toBe(told);
-    expect(await upgraded()).toContain("101 Switching Protocols");
+    const late = upgrade();
+    expect(String((await once(late, "data"))[0])).toContain("101 Switching Protocols");
+    late.destroy();
 
     edge.edge().standing.closed();
     await restartRouter();
@@ -201,13 +207,12 @@ const at = () => {
   return { hostname, port };
 };
 
-/** The answer to a WebSocket's beginning. */
-async function upgraded(): Promise<string> {
+/** A connection on which a WebSocket begins. */
+function upgrade(): Socket {
   const [hostname, port] = edge.http.split(":");
   const socket = connect({ host: hostname ?? "", port: Number(port) });
+  socket.on("error", () => {});
   const head = ["Connection: keep-alive, Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="];
   socket.write(`GET /echo HTTP/1.1\r\nHost: ${host}\r\n${head.join("\r\n")}\r\nSec-WebSocket-Version: 13\r\n\r\n`);
-  const [answer] = await once(socket, "data");
-  socket.destroy();
-  return String(answer);
+  return socket;
 }
