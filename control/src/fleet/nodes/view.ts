@@ -131,5 +131,6 @@ function nodeItem(
 
 function edgeItem(row: Node, fleet: FleetView): NodeEdge {
   const { phase = null, lacks = null, unready = null } = fleet.edgeApplied(row.id)?.state ?? {};
-  return { inRotation: row.lifecycle === "active" && placeOf(row).inRotation, phase, lacks, unready };
+  const isSeen = row.lifecycle === "active" && row.last_seen_at !== null;
+  return { inRotation: isSeen && placeOf(row).inRotation, phase, lacks, unready };
 }
