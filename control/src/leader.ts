@@ -137,7 +137,7 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
       using _nodes = fleet.onChange("nodes", () => wakeAll(tasks, routes, replicas));
       using _placements = fleet.onChange("placements", () => wakeAll(tasks, routes, crashes, replicas));
       using _table = fleet.onChange("routes", () => wakeAll(routes, replicas));
-      using _edges = fleet.onChange("edges", replicas.signal);
+      using _edges = fleet.onChange("edges", () => wakeAll(replicas, drains));
       const storms = createStormWatch({ db, fleet, leadership, leaderId: serverId, leadingSince: fleet.now(), log });
       // Between a look at the routes and the removal of a container that they do not name, none may be published that does.
       const takeTurns = createLimiter({ total: 1 });

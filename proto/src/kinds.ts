@@ -12,3 +12,7 @@ export type TaskKind = (typeof taskKinds)[number];
 /** What a run can be: the release command of a deployment. */
 export const runKinds = ["release"] as const;
 export type RunKind = (typeof runKinds)[number];
+
+/** How far an edge is with sending its visitors away; the rest is in `EdgeState` of svc/edge/v1/edge.proto. */
+export const edgePhases = ["serving", "leaving", "closing", "drained"] as const;
+export type EdgePhase = (typeof edgePhases)[number];

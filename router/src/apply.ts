@@ -24,6 +24,8 @@ export interface AppliedState {
   error: string;
   /** Hosts that keep an older route, those included whose files are coming; at most as many as control wants to hear of. */
   behindHosts: string[];
+  /** How many hosts wait for files that may be there soon. */
+  coming: number;
   /** Only a complete table helps. */
   resync: boolean;
 }
@@ -74,7 +76,15 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   let target: Table = kept?.table ?? emptyTable;
   let whole = kept?.whole ?? true;
   const served = new Map<string, Route>();
-  let state: AppliedState = { clusterEpoch: 0n, generation: 0n, digest: "", error: "", behindHosts: [], resync: false };
+  let state: AppliedState = {
+    clusterEpoch: 0n,
+    generation: 0n,
+    digest: "",
+    error: "",
+    behindHosts: [],
+    coming: 0,
+    resync: false,
+  };
   /** Hosts that may not be served as the target wants. */
   const behind = new Set<string>();
   /** Whether bundles are to be looked at although no route changed: time alone makes some useless. */
@@ -106,6 +116,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
       digest: digestOf(tableText(served)),
       error: problemText(now.problems),
       behindHosts: [...now.problems.keys(), ...now.coming].slice(0, behindToldMax),
+      coming: now.coming.length,
       resync: false,
     };
     if (bundlesChanged || collectDue) {

@@ -3,13 +3,14 @@ import { canonicalJson } from "@svc/runtime/canonical-json";
 import type { Clock } from "@svc/runtime/clock";
 import { run } from "@svc/runtime/command";
 import { programAt } from "@svc/runtime/programs";
-import { pause } from "@svc/runtime/sleep";
+import type { Wake } from "@svc/runtime/wake";
 import type { Log } from "./log.ts";
 import { caddyProblem } from "./render/caddy-version.ts";
 import type { JsonObject } from "./render/json.ts";
+import { type InFront, inFrontProblem } from "./render/proxied.ts";
 
 /** Caddy does not run, or does not want what it was given. */
-class CaddyError extends Error {
+export class CaddyError extends Error {
   override name = "CaddyError";
   /** It runs, and answered no: the same again will not help. */
   readonly refused: boolean;
@@ -111,10 +112,10 @@ async function caddyVersion(binary: string): Promise<string> {
   }
 }
 
-/** The same, of a Caddy that does for this edge. */
-export async function usableCaddy(binary: string): Promise<string> {
+/** The same, of a Caddy that does for this edge. @throws CaddyError that says why it does not. */
+export async function usableCaddy(binary: string, inFront: InFront): Promise<string> {
   const version = await caddyVersion(binary);
-  const problem = caddyProblem(version);
+  const problem = caddyProblem(version) ?? inFrontProblem(inFront, version);
   if (problem !== null) throw new CaddyError(problem, { refused: true });
   return version;
 }
@@ -128,31 +129,36 @@ const refusedAgainMs = 10_000;
  * has another or none. After Caddy was away, `render` is asked anew: it may be another version. So it is with another
  * revision.
  *
+ * @param isClosing whether it is to be the configuration that asks visitors to end their connections
  * @param onConfigured called whenever Caddy has the configuration after it had not
  */
 export async function keepConfigured(options: {
   admin: CaddyAdmin;
-  render(): Promise<JsonObject>;
+  isClosing(): boolean;
+  render(closing: boolean): Promise<JsonObject>;
   /** Another text whenever another configuration is to be rendered. */
   revision(): string;
-  onConfigured(): void;
+  onConfigured(closing: boolean): void;
   /** Called whenever it does not answer, or refuses. */
   onUnreachable?(): void;
+  /** Signalled when `isClosing` changed. */
+  wake: Pick<Wake, "wait">;
   signal: AbortSignal;
-  clock: Clock;
   log: Log;
 }): Promise<void> {
-  const { admin, render, revision, onConfigured, signal, clock, log } = options;
+  const { admin, isClosing, render, revision, onConfigured, wake, signal, log } = options;
   let inForce: string | null = null;
+  let closingInForce = false;
   let revisionInForce = "";
   let told = "";
   while (!signal.aborted) {
     let pauseMs = lookEveryMs;
     try {
       const present = canonicalJson(await admin.config());
+      const closing = isClosing();
       const wantedRevision = revision();
-      if (present !== inForce || wantedRevision !== revisionInForce) {
-        const config = await render();
+      if (present !== inForce || closing !== closingInForce || wantedRevision !== revisionInForce) {
+        const config = await render(closing);
         const wanted = canonicalJson(config);
         if (present !== wanted) {
           await admin.load(config);
@@ -160,8 +166,9 @@ export async function keepConfigured(options: {
         }
         inForce = wanted;
         revisionInForce = wantedRevision;
+        closingInForce = closing;
         told = "";
-        onConfigured();
+        onConfigured(closing);
       }
     } catch (err) {
       inForce = null;
@@ -172,6 +179,6 @@ export async function keepConfigured(options: {
       if (said !== told) log.warn({ err }, "caddy not configured");
       told = said;
     }
-    await pause(clock, pauseMs, signal);
+    await wake.wait(pauseMs, signal);
   }
 }

@@ -26,9 +26,29 @@ test.each([
   { setting: "SVC_METRICS_LISTEN", value: "198.51.100.7:9100" },
   { setting: "SVC_ROUTER_LISTEN", value: "0.0.0.0:7480" },
   { setting: "SVC_LOG_LEVEL", value: "loud" },
+  { setting: "SVC_EDGE_PROXY", value: "yes" },
+  { setting: "SVC_EDGE_HEALTH_LISTEN", value: ":7482" },
+  { setting: "SVC_EDGE_DRAIN_SECONDS", value: "-1" },
 ])("refuses $setting=$value by name", ({ setting, value }) => {
   expect(() => readConfig({ [setting]: value })).toThrow(ConfigError);
   expect(() => readConfig({ [setting]: value })).toThrow(setting);
+});
+
+test.each([
+  { proxy: "header", ranges: "" },
+  { proxy: "none", ranges: "10.0.0.0/8" },
+  { proxy: "header", ranges: "0.0.0.0/0" },
+  { proxy: "header", ranges: "10.0.0.0/33" },
+  { proxy: "proxy-protocol", ranges: "10.0.0.1,,10.0.0.2" },
+  { proxy: "proxy-protocol", ranges: "balancer.test" },
+  { proxy: "proxy-protocol", ranges: "private_ranges" },
+])("does not believe $ranges with SVC_EDGE_PROXY=$proxy", ({ proxy, ranges }) => {
+  expect(() => readConfig({ SVC_EDGE_PROXY: proxy, SVC_EDGE_PROXY_RANGES: ranges })).toThrow(/SVC_EDGE_PROXY_RANGES/);
+});
+
+test("believes what is named", () => {
+  const given = { SVC_EDGE_PROXY: "header", SVC_EDGE_PROXY_RANGES: "10.1.0.0/24, 10.2.0.7,fd00::/64" };
+  expect(readConfig(given).inFront).toEqual({ by: "header", ranges: ["10.1.0.0/24", "10.2.0.7/32", "fd00::/64"] });
 });
 
 test("an empty setting is none, and others are ignored", () => {

@@ -1,8 +1,10 @@
+import { isIP } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { isPrivateListen, privateListenHint } from "@svc/telemetry";
 import { endpointListProblem, splitEndpoints } from "@svc/uplink";
 import { z } from "zod";
 import { isHost } from "./names.ts";
+import type { InFront } from "./render/proxied.ts";
 
 /** A setting is missing or wrong. The message names it and says what it should be. */
 export class ConfigError extends Error {
@@ -22,6 +24,22 @@ const ofLoopback = listen.regex(
   /^(127(\.\d{1,3}){3}|localhost|\[::1\]):/,
   "must be an address of loopback: it is for the Caddy beside it alone",
 );
+
+const ranges = z.string().transform((text, context) => {
+  const all = text.split(",").map((range) => range.trim());
+  const wrong = all.find((range) => !isRange(range));
+  if (wrong !== undefined) context.addIssue(`${wrong || "nothing"} is not an address or a network such as 10.1.0.0/24`);
+  // Caddy takes an address for a network in some places only.
+  return all.map((range) => (range.includes("/") ? range : `${range}/${isIP(range) === 4 ? 32 : 128}`));
+});
+
+/** An address, or a network in CIDR notation, but not that of everybody. */
+function isRange(text: string): boolean {
+  const [address = "", prefix, ...more] = text.split("/");
+  const version = isIP(address);
+  if (version === 0 || more.length > 0 || address.includes("%")) return false;
+  return prefix === undefined || (/^[1-9]\d{0,2}$/.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128));
+}
 
 /** Every setting of the router, with its default. */
 export const settings = z.object({
@@ -46,6 +64,14 @@ export const settings = z.object({
   /** Where Caddy listens for visitors; an empty host is every address. */
   SVC_EDGE_HTTP: listen.default("127.0.0.1:8080"),
   SVC_EDGE_HTTPS: listen.default("127.0.0.1:8443"),
+  /** Who stands in front of this edge and says where visitors come from; needs SVC_EDGE_PROXY_RANGES, and Caddy 2.8. */
+  SVC_EDGE_PROXY: z.enum(["none", "proxy-protocol", "header"]).default("none"),
+  /** Addresses and networks (CIDR) of what stands there: nobody else is believed. */
+  SVC_EDGE_PROXY_RANGES: ranges.optional(),
+  /** Where whoever sends visitors to edges asks for `GET /_svc/edge`: a private address. Nowhere when absent. */
+  SVC_EDGE_HEALTH_LISTEN: listen.refine(isPrivateListen, privateListenHint).optional(),
+  /** In a drain: how long that address says no before connections are closed. */
+  SVC_EDGE_DRAIN_SECONDS: z.coerce.number().min(0).max(3600).default(90),
   SVC_EDGE_TLS: z.enum(["internal", "acme", "off"]).default("internal"),
   /** Unix socket of Caddy's administration. */
   SVC_CADDY_ADMIN: path.default("/run/svc/caddy.sock"),
@@ -76,6 +102,10 @@ export interface Config {
   /** host:port, as given. */
   httpListen: string;
   httpsListen: string;
+  inFront: InFront;
+  healthListen: { host: string; port: number } | null;
+  /** How long health says that this edge leaves before connections are closed. */
+  drainWaitMs: number;
   tls: "internal" | "acme" | "off";
   /** host:port where Caddy asks itself for certificates. */
   certificatesListen: string;
@@ -119,6 +149,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     bootstrapTokenFile: s.SVC_BOOTSTRAP_TOKEN_FILE ?? null,
     httpListen: s.SVC_EDGE_HTTP,
     httpsListen: s.SVC_EDGE_HTTPS,
+    inFront: inFrontOf(s.SVC_EDGE_PROXY, s.SVC_EDGE_PROXY_RANGES),
+    healthListen: s.SVC_EDGE_HEALTH_LISTEN === undefined ? null : listenAddress(s.SVC_EDGE_HEALTH_LISTEN),
+    drainWaitMs: Math.round(s.SVC_EDGE_DRAIN_SECONDS * 1000),
     tls: s.SVC_EDGE_TLS,
     certificatesListen: s.SVC_EDGE_CERTIFICATES_LISTEN,
     certificatesDir: plainPath(join(besides, "certificates"), "SVC_ROUTER_TABLE_DIR"),
@@ -129,6 +162,17 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     contentDomain: s.SVC_CONTENT_DOMAIN,
     logLevel: s.SVC_LOG_LEVEL,
   };
+}
+
+/** Whoever is believed without a range could be anybody, and what runs on nodes has private addresses, too. */
+function inFrontOf(by: InFront["by"], given: string[] | undefined): InFront {
+  if (by === "none") {
+    if (given !== undefined) throw new ConfigError(`SVC_EDGE_PROXY_RANGES: means nothing with SVC_EDGE_PROXY=none`);
+    return { by };
+  }
+  if (given === undefined)
+    throw new ConfigError(`SVC_EDGE_PROXY_RANGES: must say who is believed with SVC_EDGE_PROXY=${by}`);
+  return { by, ranges: given };
 }
 
 /** These become patterns and placeholders in Caddy's configuration, where such characters mean something. */

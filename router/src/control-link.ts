@@ -1,3 +1,4 @@
+import { X509Certificate } from "node:crypto";
 import { createClient, type Transport } from "@connectrpc/connect";
 import { EdgeService } from "@svc/proto/edge";
 import type { Clock } from "@svc/runtime/clock";
@@ -10,6 +11,8 @@ import type { Log } from "./log.ts";
 export interface ControlLink extends AsyncDisposable {
   /** Where control is to be found. */
   endpoints: Endpoints;
+  /** When the certificate begins that it was opened with: at least so late it is. */
+  since: Date;
   /** For the next call: with the newest certificate. What is open with an older one ends when that is renewed. */
   transport(): Transport;
   /** Asks for a renewal before its time. */
@@ -52,6 +55,7 @@ export function openControlLink(options: {
   });
   return {
     endpoints,
+    since: new X509Certificate(identity.certificatePem).validFromDate,
     transport: () => newest.transport,
     renewal,
     async [Symbol.asyncDispose]() {

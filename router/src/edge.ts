@@ -2,6 +2,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
+import { createWake } from "@svc/runtime/wake";
 import { type Analytics, openAnalytics } from "./analytics/analytics.ts";
 import { type AppliedState, type Applier, startApplier } from "./apply.ts";
 import { createFetcher } from "./bundles/fetcher.ts";
@@ -27,6 +28,8 @@ import { createLogin } from "./password/login.ts";
 import { watchReach } from "./reach/watch.ts";
 import type { EntranceFiles } from "./render/entrance-tls.ts";
 import { renderConfig } from "./render/render.ts";
+import { openRotation, type Rotation } from "./rotation/rotation.ts";
+import { createStanding, type Standing } from "./rotation/standing.ts";
 import { createAnswerByRules } from "./site-rules/answer.ts";
 import { openKeptRules } from "./site-rules/kept-rules.ts";
 import { createTableStore } from "./table-store.ts";
@@ -44,6 +47,8 @@ export interface Edge extends AsyncDisposable {
   /** Null: nobody wants any. */
   analytics: Analytics | null;
   entranceKeys: EntranceKeys;
+  rotation: Rotation;
+  standing: Standing;
   /** Settles when Caddy has its configuration for the first time. */
   ready: Promise<void>;
 }
@@ -171,17 +176,40 @@ export async function startEdge(
   );
   const entranceKeys = await openEntranceKeys(join(config.dir, "entrances"));
   let entrance: EntranceFiles | null = null;
+  const configure = createWake(clock);
+  const rotation = opened.use(
+    await openRotation({
+      path: join(config.dir, "rotation.json"),
+      waitMs: config.drainWaitMs,
+      onChange: configure.signal,
+      ...{ clock, log },
+    }),
+  );
+  let isConfigured = false;
+  const onLook = (configured: boolean): void => {
+    isConfigured = configured;
+    deps.onConfigured?.(configured);
+  };
+  const standing = opened.use(
+    createStanding({
+      ...{ rotation, applier, gates, certificates, clock },
+      wantsSalts: analytics !== null,
+      isCaddyConfigured: () => isConfigured,
+    }),
+  );
   const { promise: ready, resolve: onConfigured } = Promise.withResolvers<void>();
   const stop = new AbortController();
   const admin = createCaddyAdmin(clock, config.adminSocket);
   if (metrics !== undefined) watchCaddy(metrics, admin);
   const configuring = keepConfigured({
     admin: metrics === undefined ? admin : countAdmin(admin, metrics),
+    isClosing: rotation.isClosing,
     revision: () => entranceKeys.current()?.key ?? "",
-    render: async () => {
+    render: async (closing) => {
       entrance = entranceKeys.current();
       return renderConfig({
-        caddyVersion: await usableCaddy(config.caddyBinary),
+        caddyVersion: await usableCaddy(config.caddyBinary, config.inFront),
+        ...{ inFront: config.inFront, closing },
         httpListen: config.httpListen,
         httpsListen: config.httpsListen,
         tls: config.tls,
@@ -201,16 +229,17 @@ export async function startEdge(
         entrance,
       });
     },
-    onConfigured() {
+    onConfigured(closing) {
       void entranceKeys
         .settle(entrance)
         .catch((err: unknown) => log.warn({ err }, "keys that are not shown any more are still there"));
       onConfigured();
-      deps.onConfigured?.(true);
+      rotation.configured(closing);
+      onLook(true);
     },
-    onUnreachable: () => deps.onConfigured?.(false),
+    onUnreachable: () => onLook(false),
+    wake: configure,
     signal: stop.signal,
-    clock,
     log,
   });
   opened.defer(async () => {
@@ -226,6 +255,8 @@ export async function startEdge(
     traffic,
     analytics,
     entranceKeys,
+    rotation,
+    standing,
     ready,
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };

@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { CaddyError } from "./caddy.ts";
 import { ConfigError, readConfig } from "./config.ts";
 import { bootConfig } from "./render/render.ts";
 import { start } from "./start.ts";
@@ -26,7 +27,7 @@ try {
     process.exitCode = 2;
   }
 } catch (cause) {
-  if (!(cause instanceof ConfigError)) throw cause;
+  if (!(cause instanceof ConfigError) && !(cause instanceof CaddyError)) throw cause;
   console.error(cause.message);
   process.exitCode = 1;
 }

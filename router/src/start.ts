@@ -18,12 +18,14 @@ import {
   takeNextIdentity,
 } from "@svc/uplink";
 import { createRegistryPull } from "./bundles/pull.ts";
+import { usableCaddy } from "./caddy.ts";
 import type { Config } from "./config.ts";
 import { type ControlLink, openControlLink } from "./control-link.ts";
 import { startEdge } from "./edge.ts";
 import { createLog, type Log } from "./log.ts";
 import { createMetrics } from "./metrics/metrics.ts";
 import { type Readiness, serveMetrics, watchGauges } from "./metrics/serve.ts";
+import { serveHealth } from "./rotation/health.ts";
 import { createWatch, type Watch } from "./watch.ts";
 
 export interface Router extends AsyncDisposable {
@@ -31,6 +33,8 @@ export interface Router extends AsyncDisposable {
   ready: Promise<void>;
   /** Null without a listener for metrics. */
   metricsPort: number | null;
+  /** Null without a listener for health. */
+  healthPort: number | null;
 }
 
 const tokenAgainMs = 5000;
@@ -43,36 +47,43 @@ const turnWithinMs = 120_000;
  */
 export async function start(config: Config, deps: { log?: Log } = {}): Promise<Router> {
   const log = deps.log ?? createLog(config.logLevel);
+  // Without it each visitor would be taken for the one balancer, so nothing is served at all.
+  if (config.inFront.by !== "none") await usableCaddy(config.caddyBinary, config.inFront);
   await using opened = new AsyncDisposableStack();
   const registry = opened.use(createRegistryPull(clock));
   let watch: Watch | null = null;
   const metrics = createMetrics({ process: config.metricsListen !== null });
   const pulse = createPulse(clock.steadyMs);
   const state: Readiness = { caddyConfigured: false };
-  const { applier, gates, certificates, challenges, traffic, analytics, entranceKeys, ...edge } = opened.use(
-    await startEdge(config, {
-      pull: registry.pull,
-      onApplied: (state) => watch?.report(state),
-      metrics,
-      onTurn: pulse.expect("traffic", turnWithinMs + config.trafficEveryMs),
-      clock,
-      random,
-      onConfigured(configured) {
-        state.caddyConfigured = configured;
-      },
-      log,
-    }),
-  );
+  const { applier, gates, certificates, challenges, traffic, analytics, standing, rotation, entranceKeys, ...edge } =
+    opened.use(
+      await startEdge(config, {
+        pull: registry.pull,
+        onApplied: (state) => watch?.report(state),
+        metrics,
+        onTurn: pulse.expect("traffic", turnWithinMs + config.trafficEveryMs),
+        clock,
+        random,
+        onConfigured(configured) {
+          state.caddyConfigured = configured;
+        },
+        log,
+      }),
+    );
   watchGauges(metrics, { applier, traffic });
   const operators =
     config.metricsListen === null
       ? null
       : opened.use(await serveMetrics(clock, config.metricsListen, { metrics, pulse, applier, state, log }));
+  const health =
+    config.healthListen === null ? null : opened.use(await serveHealth(config.healthListen, standing.unready, log));
   const stop = new AbortController();
   const onIdentity = (identity: Identity): void => {
     entranceKeys.use(identity).catch((err: unknown) => log.error({ err }, "nodes are shown an older certificate"));
   };
-  const following = followControl(config, stop.signal, { onIdentity, log }, (link, signal) => {
+  const onFenced = rotation.forget;
+  const following = followControl({ config, signal: stop.signal, onIdentity, onFenced, log }, (link, signal) => {
+    standing.proveTime(link.since.getTime());
     registry.setTokens((repository, within) =>
       createClient(EdgeService, link.transport()).issueRegistryToken({ repository }, { signal: within }),
     );
@@ -84,6 +95,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
       gates,
       certificates,
       challenges,
+      standing,
       traffic,
       analytics,
       address: addressOf(config.httpListen),
@@ -105,7 +117,12 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
   });
   const ready = edge.ready.then(() => log.info("ready"));
   const running = opened.move();
-  return { ready, metricsPort: operators?.port ?? null, [Symbol.asyncDispose]: () => running.disposeAsync() };
+  return {
+    ready,
+    metricsPort: operators?.port ?? null,
+    healthPort: health?.port ?? null,
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  };
 }
 
 /**
@@ -113,9 +130,19 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
  * forgets the identity and waits for another token. Visitors are served all the same.
  */
 async function followControl(
-  config: Config,
-  signal: AbortSignal,
-  { onIdentity, log }: { onIdentity(identity: Identity): void; log: Log },
+  {
+    config,
+    signal,
+    onIdentity,
+    onFenced,
+    log,
+  }: {
+    config: Config;
+    signal: AbortSignal;
+    onIdentity(identity: Identity): void;
+    onFenced(): Promise<void>;
+    log: Log;
+  },
   follow: (link: ControlLink, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const dir = join(config.dir, "identity");
@@ -133,6 +160,7 @@ async function followControl(
       } catch (cause) {
         if (!(cause instanceof FencedError)) throw cause;
         log.error({ reason: cause.message }, "this edge was fenced: it serves what it has, and needs a new token");
+        await onFenced();
         await forgetIdentity(dir);
       } finally {
         over.abort();

@@ -14,7 +14,7 @@ import type { AppliedState } from "./apply.ts";
 import { quiet } from "./testing/edge.ts";
 import { aComplete, aPage } from "./testing/routes.ts";
 import { waitFor } from "./testing/wait-for.ts";
-import { createWatch, type Watch } from "./watch.ts";
+import { createWatch, type Watch, type WatchDeps } from "./watch.ts";
 
 type Session = ServiceImpl<typeof EdgeService>["session"];
 type Answers = AsyncGenerator<MessageInitShape<typeof SessionResponseSchema>>;
@@ -32,6 +32,7 @@ const served: AppliedState = {
   digest: "abc",
   error: "",
   behindHosts: [],
+  coming: 0,
   resync: false,
 };
 
@@ -40,6 +41,9 @@ let heard: SessionRequest["message"][];
 let submitted: RouteTable[];
 let registries: (string | undefined)[];
 let learned: string[];
+/** What was taken note of, for how this edge stands. */
+let stood: string[];
+let saying: Parameters<WatchDeps["standing"]["open"]>[1] | undefined;
 /** Numbers of batches that wait. */
 let traffic: bigint[];
 /** Numbers of batches of traffic, and the ends of sessions. */
@@ -52,6 +56,7 @@ beforeEach(() => {
   acknowledged = [];
   traffic = [];
   learned = [];
+  stood = [];
 });
 afterEach(() => stop.abort());
 
@@ -66,6 +71,18 @@ function watchOf(session: Session): Watch {
     endpoints: createEndpoints(["https://control.test"], systemRandom),
     transport: () => transport,
     applier: { state: () => served, submit: (message) => submitted.push(message) },
+    standing: {
+      open: (edgeId, say) => {
+        stood.push(`open ${edgeId}`);
+        saying = say;
+      },
+      closed: () => stood.push("closed"),
+      learn: ({ generation, leave }) => {
+        stood.push(`drain ${generation} ${leave}`);
+        saying?.({ generation, unready: "it is being drained" });
+      },
+      heard: (thing) => stood.push(thing),
+    },
     gates: { learn: async (gates) => void learned.push(...gates.map(({ revision }) => revision)) },
     certificates: { learn: async ({ upserts }) => upserts.map(({ name }) => `${name}: not kept`).join() },
     challenges: { learn: async (challenges) => challenges.map(({ token }) => token) },
@@ -106,6 +123,28 @@ test("what became of certificates and challenges is said by their numbers", asyn
   ]);
   stop.abort();
   await following;
+});
+
+test("what control tells at first is taken note of, and how the edge stands is said", async () => {
+  const watch = watchOf(async function* (requests) {
+    for await (const { message } of requests) {
+      heard.push(message);
+      if (message.case !== "hello") continue;
+      yield { message: welcome };
+      yield { message: { case: "drain", value: { generation: 3n, leave: true } } };
+      yield { message: { case: "certificates", value: { number: 1n, first: true, more: true } } };
+      yield { message: { case: "certificates", value: { number: 2n } } };
+      yield { message: { case: "challenges", value: { number: 3n } } };
+    }
+  });
+  const following = watch.follow(stop.signal);
+  await waitFor(() => stood.includes("challenges") && kinds().includes("edgeState"));
+  expect(stood.toSorted()).toEqual(["certificates", "challenges", "drain 3 true", "open e1"]);
+  expect(heard[0]).toMatchObject({ case: "hello", value: { knowsDrain: true } });
+  expect(heard[1]).toMatchObject({ case: "edgeState", value: { generation: 3n, unready: "it is being drained" } });
+  stop.abort();
+  await following;
+  expect(stood).toContain("closed");
 });
 
 test("a session begins with what is served, and then follows the table", async () => {

@@ -20,6 +20,7 @@ import type { Challenges } from "./certificates/challenges.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Gates } from "./password/gates.ts";
+import type { Standing } from "./rotation/standing.ts";
 import type { Traffic } from "./traffic/traffic.ts";
 
 /** Follows control's route table. While control is away everything goes on as it was. */
@@ -41,6 +42,7 @@ export interface WatchDeps {
   transport(): Transport;
   applier: Pick<Applier, "state" | "submit">;
   gates: Pick<Gates, "learn">;
+  standing: Pick<Standing, "open" | "closed" | "learn" | "heard">;
   certificates: Pick<Certificates, "learn">;
   challenges: Pick<Challenges, "learn">;
   traffic: Pick<Traffic, "open" | "acknowledged" | "closed">;
@@ -59,7 +61,7 @@ export interface WatchDeps {
 }
 
 export function createWatch(deps: WatchDeps): Watch {
-  const { transport, applier, gates, traffic, address, version, metrics, clock, random, log } = deps;
+  const { transport, applier, gates, standing, traffic, address, version, metrics, clock, random, log } = deps;
   const analytics = deps.analytics ?? null;
   const instanceId = random.uuid();
   let send: Send<SessionRequest> | null = null;
@@ -67,6 +69,7 @@ export function createWatch(deps: WatchDeps): Watch {
   const learn = async (salts: Salts): Promise<void> => {
     await analytics
       ?.learn(salts)
+      .then(() => standing.heard("salts"))
       .catch((err: unknown) => log.error({ err }, "the salts of visitors could not be kept"));
   };
   /** Says what became of a message, to the session that it came by. */
@@ -101,7 +104,7 @@ export function createWatch(deps: WatchDeps): Watch {
           const served = { clusterEpoch, generation, digest, behindHosts };
           const about = {
             ...{ bootId, instanceId, address, version, knowsGates: true },
-            ...{ knowsCertificates: true, knowsAnalytics: analytics !== null },
+            ...{ knowsCertificates: true, knowsAnalytics: analytics !== null, knowsDrain: true },
           };
           open(request({ case: "hello", value: { ...served, ...about } }));
         },
@@ -112,6 +115,7 @@ export function createWatch(deps: WatchDeps): Watch {
             metrics?.connected.set(1);
             metrics?.sessions.inc();
             log.info({ edgeId: message.value.edgeId }, "session open");
+            standing.open(message.value.edgeId, (value) => open(request({ case: "edgeState", value })));
             deps.onRegistry(message.value.registry);
             traffic.open((batch) => open(request({ case: "traffic", value: batch })));
             analytics?.open((value) => open(request({ case: "analytics", value })));
@@ -122,13 +126,22 @@ export function createWatch(deps: WatchDeps): Watch {
           }
           if (message.case === "gates") void gates.learn(message.value.gates);
           if (message.case === "certificates") {
-            const { number } = message.value;
-            answer(open, number, async () => ({ error: await deps.certificates.learn(message.value), tokens: [] }));
+            const { number, more } = message.value;
+            answer(open, number, async () => {
+              const error = await deps.certificates.learn(message.value);
+              if (!more) standing.heard("certificates");
+              return { error, tokens: [] };
+            });
           }
           if (message.case === "challenges") {
             const { number, challenges } = message.value;
-            answer(open, number, async () => ({ error: "", tokens: await deps.challenges.learn(challenges) }));
+            answer(open, number, async () => {
+              const tokens = await deps.challenges.learn(challenges);
+              standing.heard("challenges");
+              return { error: "", tokens };
+            });
           }
+          if (message.case === "drain") standing.learn(message.value);
           if (message.case === "renewNow") deps.renewal.signal();
           if (message.case === "trafficAck") traffic.acknowledged(message.value);
           if (message.case === "salts") void learn(message.value);
@@ -139,6 +152,7 @@ export function createWatch(deps: WatchDeps): Watch {
           send = null;
           renewedAtMs = null;
           metrics?.connected.set(0);
+          standing.closed();
           traffic.closed();
           analytics?.closed();
         },

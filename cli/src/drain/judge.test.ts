@@ -11,7 +11,7 @@ const full = blocker({ waitsFor: "node", code: "NODE_CAPACITY_UNAVAILABLE", why:
 const node = (
   drain: Partial<NodeDetail["drain"]>,
   status: NodeDetail["status"] = "draining",
-): Pick<NodeDetail, "name" | "status" | "drain"> => ({
+): Pick<NodeDetail, "name" | "status" | "drain" | "edge"> => ({
   ...{ name: "node-1", status },
   drain: { state: "draining", startedAt: null, deadline: null, remaining: 3, blockers: [], ...drain },
 });
@@ -22,6 +22,11 @@ test.each<{ when: string; look: ReturnType<typeof node>; stuckMs?: number; wasLa
     when: "it is known why",
     look: node({ blockers: [blocker({ waitsFor: "build" }), blocker(), blocker()] }),
     says: { over: false, text: "Draining node-1: 3 things left, 2 starting elsewhere, 1 building" },
+  },
+  {
+    when: "it is an edge",
+    look: { ...node({ remaining: 0 }), edge: { inRotation: false, phase: "leaving", lacks: null, unready: "x" } },
+    says: { over: false, text: "Draining node-1: its health tells visitors to go elsewhere" },
   },
   { when: "it is empty", look: node({ state: "drained", remaining: 0 }, "drained"), says: { how: "drained" } },
   { when: "time is up", look: node({ state: "deadline", blockers: [full] }), says: { how: "deadline" } },

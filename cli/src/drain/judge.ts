@@ -12,7 +12,7 @@ export type DrainVerdict =
   /** Somebody cancelled it, fenced the machine, or removed it. */
   | { over: true; how: "ended"; text: string };
 
-type Look = Pick<NodeDetail, "name" | "status" | "drain">;
+type Look = Pick<NodeDetail, "name" | "status" | "drain" | "edge">;
 
 /** Whether all that moves, or is to move next, waits for a person: what waits for its turn waits for that. */
 export function isStuck({ drain }: Look): boolean {
@@ -37,8 +37,21 @@ export function judgeDrain(node: Look, { stuckMs, wasLate }: { stuckMs: number; 
     return { over: true, how: "blocked", text: `${name} has ${left}, and waits for somebody to help` };
   return {
     over: false,
-    text: `Draining ${name}${isLate ? " past its deadline" : ""}: ${left}${waitsFor(drain.blockers)}`,
+    text: `Draining ${name}${isLate ? " past its deadline" : ""}: ${edgeText(node) ?? `${left}${waitsFor(drain.blockers)}`}`,
   };
+}
+
+/** An edge holds nothing that could be left: it waits for its visitors. Null for nodes. */
+function edgeText({ edge }: Look): string | null {
+  if (edge == null) return null;
+  switch (edge.phase) {
+    case "leaving":
+      return "its health tells visitors to go elsewhere";
+    case "closing":
+      return "its connections are being closed";
+    default:
+      return "it is being told";
+  }
 }
 
 const words: Readonly<Record<NodeBlocker["waitsFor"], string>> = {

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { runKinds, taskKinds } from "../kinds.ts";
+import { edgePhases, runKinds, taskKinds } from "../kinds.ts";
 import { nodeActions, nodeDrains, nodeLinks, nodeStatuses } from "../lifecycle.ts";
 import { limits } from "../limits.ts";
 import { isOneLine } from "../text.ts";
@@ -15,7 +15,7 @@ const resources = { memoryMb: count, cpuMillicores: count, pids: count };
 /** How far a node has been emptied. */
 export const nodeDrain = replyObject({
   state: z.enum(nodeDrains),
-  // Null when nobody asked for a drain. Edges have no deadline: they hold nothing.
+  // Null when nobody asked for a drain. An edge that is drained at once has no deadline.
   startedAt: timestamp.nullable(),
   deadline: timestamp.nullable(),
   // Placements and commands on it that are not over.
@@ -55,6 +55,19 @@ export const nodeBlocker = replyObject({
 });
 export type NodeBlocker = z.output<typeof nodeBlocker>;
 
+/** What is known of an edge's visitors. */
+export const nodeEdge = replyObject({
+  // Whether deployments wait for it. A new edge is out until it is whole, and whoever cordons or drains one takes it out.
+  inRotation: z.boolean(),
+  // Null while it has not said.
+  phase: z.enum(edgePhases).nullable(),
+  // What it does not have yet of what visitors need; null: it is whole, or has not said.
+  lacks: z.string().nullable(),
+  // Why `GET /_svc/edge` answers 503; null: it answers 200, or the edge has not said.
+  unready: z.string().nullable(),
+});
+export type NodeEdge = z.output<typeof nodeEdge>;
+
 /** A machine of the fleet, safe to show to administrators: no address of a tenant's task, no identity material. */
 export const nodeListItem = replyObject({
   id,
@@ -85,6 +98,8 @@ export const nodeListItem = replyObject({
   labels,
   zone: z.string().nullable(),
   drain: nodeDrain,
+  // Null for nodes; absent from an older control.
+  edge: nodeEdge.nullable().optional(),
   // What the operator said who cordoned, drained or fenced it.
   reason: z.string().nullable(),
 });

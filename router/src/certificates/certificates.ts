@@ -12,6 +12,8 @@ import { openServingFiles, type ServingFiles } from "./serving.ts";
 export interface Certificates {
   /** Puts a message into force, after those before it. On disk when it returns. What could not be taken over, or an empty text. */
   learn(message: CertificatesMessage): Promise<string>;
+  /** Why some are not here that control told, by this machine's fault; null: all are. */
+  problem(): string | null;
   /** How many names have one. */
   count(): number;
   /** Secret part of the address at which Caddy asks itself for certificates. Stays the same for as long as the disk does. */
@@ -34,7 +36,9 @@ export async function openCertificates(dir: string, servingDir: string, log: Log
   await chmod(dir, 0o700);
   const serving = openServingFiles(servingDir, { dir: 0o750, file: 0o640 });
   /** Digests of what is on disk and served, by name. */
-  const held = await restore(dir, serving, log);
+  const { held, damaged } = await restore(dir, serving, log);
+  /** Names whose certificate is not as control told it. */
+  const unkept = new Set(damaged);
   const path = await secretPath(dir);
   const limit = createLimiter({ total: writesAtOnce });
   /** Names that were in parts of a whole set that is still coming. */
@@ -44,16 +48,18 @@ export async function openCertificates(dir: string, servingDir: string, log: Log
   async function put({ name, chain, privateKey }: Certificate): Promise<void> {
     const pem = `${chain.trim()}\n${privateKey.trim()}\n`;
     const digest = digestOf(pem);
-    if (held.get(name) === digest) return;
+    if (held.get(name) === digest) return void unkept.delete(name);
     await writeDurably(join(dir, fileNameOf(name)), pem, { mode: 0o600 });
     serving.put(fileNameOf(name), pem);
     held.set(name, digest);
+    unkept.delete(name);
   }
 
   async function remove(name: string): Promise<void> {
     // First what visitors get: TLS for this name ends here.
     serving.remove(fileNameOf(name));
     held.delete(name);
+    unkept.delete(name);
     await rm(join(dir, fileNameOf(name)), { force: true });
   }
 
@@ -66,6 +72,7 @@ export async function openCertificates(dir: string, servingDir: string, log: Log
       } catch (err) {
         log.error({ name, err }, "a certificate could not be kept");
         problems.push(`${name}: not kept`);
+        unkept.add(name);
       }
     };
     const usable = upserts.filter((each) => {
@@ -79,6 +86,7 @@ export async function openCertificates(dir: string, servingDir: string, log: Log
     await Promise.all(usable.map((each) => limit(() => attempt(each.name, () => put(each)))));
     const whole = more ? null : seen;
     const gone = whole === null ? [] : [...held.keys()].filter((name) => !whole.has(name));
+    if (whole !== null) for (const name of [...unkept]) if (!whole.has(name)) unkept.delete(name);
     if (!more) seen = null;
     const leaving = [...removedNames.filter((name) => held.has(name)), ...gone];
     for (const name of removedNames) seen?.delete(name);
@@ -92,6 +100,7 @@ export async function openCertificates(dir: string, servingDir: string, log: Log
 
   return {
     path,
+    problem: () => (unkept.size === 0 ? null : `certificates of ${unkept.size} names could not be kept`),
     count: () => held.size,
     learn(message) {
       const applied = last.then(() => apply(message));
@@ -116,8 +125,13 @@ function problemOf({ name, chain, privateKey }: Certificate): string | null {
 }
 
 /** What is on disk comes into force, and nothing else does. */
-async function restore(dir: string, serving: ServingFiles, log: Log): Promise<Map<string, string>> {
+async function restore(
+  dir: string,
+  serving: ServingFiles,
+  log: Log,
+): Promise<{ held: Map<string, string>; damaged: string[] }> {
   const held = new Map<string, string>();
+  const damaged: string[] = [];
   const limit = createLimiter({ total: writesAtOnce });
   const take = async (file: string): Promise<void> => {
     const path = join(dir, file);
@@ -132,6 +146,7 @@ async function restore(dir: string, serving: ServingFiles, log: Log): Promise<Ma
         : problemOf({ name, chain: pem.slice(0, at), privateKey: pem.slice(at) } as Certificate);
     if (problem !== null) {
       log.error({ name, problem }, "a kept certificate is damaged: until control tells it, the name has none");
+      damaged.push(name);
       return rename(path, `${path}.damaged`);
     }
     serving.put(file, pem);
@@ -139,7 +154,7 @@ async function restore(dir: string, serving: ServingFiles, log: Log): Promise<Ma
   };
   await Promise.all((await readdir(dir)).map((file) => limit(() => take(file))));
   for (const file of serving.names()) if (!held.has(nameOfFile(file) ?? "")) serving.remove(file);
-  return held;
+  return { held, damaged };
 }
 
 /** Made once: another one would be another configuration of Caddy, and loading that cuts connections. */

@@ -25,6 +25,8 @@ export interface Gates extends AsyncDisposable {
   find(revision: string): SiteGate | null;
   /** Control told these. On disk when it returns, and in force before. */
   learn(gates: readonly Gate[]): Promise<void>;
+  /** How many gates routes name that control has not told. */
+  missing(): number;
   /** Guards what routes name from now on; what none of them names is shut. */
   use(wickets: Iterable<Wicket>): void;
 }
@@ -135,6 +137,7 @@ export async function openGates(clock: Clock, dir: string, files: GateFiles, log
       if (used.size > 0) guard();
       await save();
     },
+    missing: () => new Set([...used.values()].map(({ revision }) => revision).filter((each) => !known.has(each))).size,
     use(wickets) {
       used = new Map([...wickets].map((wicket) => [wicketName(wicket), wicket]));
       if (timer === undefined) newDay();

@@ -3,8 +3,9 @@ import { errorParameter, passwordPath } from "../password/next.ts";
 import { cookieName, tokenPattern } from "../password/token.ts";
 import { type CaddyRoute, equals, inOrder, type JsonObject, lists, matches, not, setVars, subroute } from "./json.ts";
 import { showPage } from "./page-routes.ts";
+import { type InFrontOptions, visitorAddress } from "./proxied.ts";
 
-export interface GateOptions {
+export interface GateOptions extends InFrontOptions {
   /** Absolute path of the table of names. */
   tableDir: string;
   /** host:port of the router's own small server. */
@@ -86,7 +87,7 @@ export const passedRoutes = (
 });
 
 /** The router's to check. Without it nobody gets in who is not in already. */
-const bringPassword = ({ pagesListen }: GateOptions): JsonObject =>
+const bringPassword = ({ pagesListen, inFront }: GateOptions): JsonObject =>
   subroute(
     [
       {
@@ -101,7 +102,7 @@ const bringPassword = ({ pagesListen }: GateOptions): JsonObject =>
                 set: lists({
                   "X-Svc-Reason": "password",
                   "X-Svc-Host": "{http.request.hostport}",
-                  "X-Real-Ip": "{http.request.remote.host}",
+                  "X-Real-Ip": visitorAddress(inFront),
                 }),
                 delete: ["Cookie", "Authorization"],
               },

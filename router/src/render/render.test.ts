@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { hostPattern } from "../names.ts";
 import { caddyProblem, permissionModule } from "./caddy-version.ts";
+import { inFrontProblem } from "./proxied.ts";
 import { bootConfig, type RenderOptions, renderConfig } from "./render.ts";
 import { foreignCookieDomain } from "./site-routes.ts";
 
@@ -23,8 +24,39 @@ const options: RenderOptions = {
   answerTimeoutMs: 120_000,
   logsVisits: true,
   entrance: null,
+  inFront: { by: "none" },
+  closing: false,
 };
 const text = (change: Partial<RenderOptions> = {}) => JSON.stringify(renderConfig({ ...options, ...change }));
+
+describe("what stands in front", () => {
+  const ranges = ["10.1.0.0/24", "10.2.0.7"];
+  const newer = { caddyVersion: "v2.11.4" };
+
+  test.each([
+    { by: "header", caddyVersion: "2.6.2", needs: true },
+    { by: "proxy-protocol", caddyVersion: "2.7.6", needs: true },
+    { by: "header", caddyVersion: "v2.8.4 h1:x=", needs: false },
+    { by: "none", caddyVersion: "2.6.2", needs: false },
+  ] as const)("$by is asked too much of Caddy $caddyVersion: $needs", ({ by, caddyVersion, needs }) => {
+    expect(inFrontProblem(by === "none" ? { by } : { by, ranges }, caddyVersion) !== null).toBe(needs);
+  });
+
+  test("is believed within its ranges, and only that", () => {
+    const byHeader = text({ ...newer, inFront: { by: "header", ranges } });
+    expect(
+      byHeader.match(/"trusted_proxies":\{"source":"static","ranges":\["10.1.0.0\/24","10.2.0.7"\]\}/g),
+    ).toHaveLength(2);
+    expect(byHeader.match(/"trusted_proxies_strict":1/g)).toHaveLength(2);
+    expect(byHeader).not.toContain("{http.request.remote.host}");
+    const byProtocol = text({ ...newer, tls: "acme", inFront: { by: "proxy-protocol", ranges } });
+    expect(
+      byProtocol.match(/"wrapper":"proxy_protocol","timeout":"5s","allow":\["10.1.0.0\/24","10.2.0.7"\]/g),
+    ).toHaveLength(2);
+    expect(byProtocol).not.toContain("h3");
+    expect(text()).not.toMatch(/trusted_proxies|listener_wrappers|client_ip\}/);
+  });
+});
 
 describe("renderConfig", () => {
   test("gives equal bytes for equal options", () => {

@@ -3,14 +3,15 @@ import { accessLogger, accessLogOf, logSaid } from "./access-log.ts";
 import { isSince } from "./caddy-version.ts";
 import { challengeRoute } from "./challenges.ts";
 import type { EntranceFiles } from "./entrance-tls.ts";
-import { type CaddyRoute, type JsonObject, lists, not, subroute } from "./json.ts";
+import { type CaddyRoute, type JsonObject, lists, not, responseHeaders, subroute } from "./json.ts";
 import { errorRoutes, showPage } from "./page-routes.ts";
+import { type InFrontOptions, serverInFront } from "./proxied.ts";
 import { noRulesServer } from "./rule-routes.ts";
 import { siteRoutes, withoutForwarded } from "./site-routes.ts";
 import { hashedFileRoute } from "./static-routes.ts";
 import { certificateServer, handshakeLog, type TlsOptions, tlsApp, whereCertificate } from "./tls.ts";
 
-export interface RenderOptions extends TlsOptions {
+export interface RenderOptions extends TlsOptions, InFrontOptions {
   /** host:port; an empty host is every address. */
   httpListen: string;
   httpsListen: string;
@@ -31,6 +32,8 @@ export interface RenderOptions extends TlsOptions {
   logsVisits: boolean;
   /** What this edge shows at entrances of nodes; null while it has nothing to show. */
   entrance: EntranceFiles | null;
+  /** Whether visitors are asked to end their connections: each answer says that it is the last one. */
+  closing: boolean;
 }
 
 /**
@@ -68,6 +71,9 @@ export const renderConfig = (options: RenderOptions): JsonObject => ({
  */
 export const bootConfig = (adminSocket: string): JsonObject => ({ admin: adminOf(adminSocket) });
 
+/** So long Caddy lets go on what is open when it stops, or gets another configuration. */
+const graceSeconds = 10;
+
 const requestErrors = "http.log.error";
 /** What each of them would say about each request, was it asked for: putting that together costs more than many a handler. */
 const handlers = "http.handlers";
@@ -95,7 +101,7 @@ function httpApp(options: RenderOptions): JsonObject {
     http_port: portOf(httpListen),
     ...(tls !== "off" && { https_port: portOf(httpsListen) }),
     // What is open when Caddy stops gets this long.
-    grace_period: "10s",
+    grace_period: `${graceSeconds}s`,
     servers: {
       http: { listen: [httpListen], ...serverOf(options, httpRoutes) },
       norules: noRulesServer(noRulesSocket),
@@ -118,7 +124,9 @@ const serverOf = (options: RenderOptions, found: CaddyRoute[]): JsonObject => ({
   automatic_https: { disable: true },
   // Every request is logged, for counting.
   logs: {},
-  protocols: options.tls === "acme" ? ["h1", "h2", "h3"] : ["h1", "h2"],
+  // What is said at the beginning of a connection has no place in HTTP/3.
+  protocols: options.tls === "acme" && options.inFront.by !== "proxy-protocol" ? ["h1", "h2", "h3"] : ["h1", "h2"],
+  ...serverInFront(options.inFront),
   read_header_timeout: "15s",
   idle_timeout: "2m",
   max_header_bytes: 64 * 1024,
@@ -131,10 +139,11 @@ const hostHeaderPattern = hostPattern.replace(/\$$/, "(?::[0-9]*)?$");
 
 /** `found` end a request whose host has an entry. */
 function serverRoutes(options: RenderOptions, found: CaddyRoute[]): CaddyRoute[] {
-  const { tableDir, pagesListen, challengesDir, caddyVersion, logsVisits } = options;
+  const { tableDir, pagesListen, challengesDir, caddyVersion, logsVisits, closing } = options;
   // A newer Caddy counts what it read.
   const logs = logsVisits || !isSince(caddyVersion, 7);
   return [
+    ...(closing ? [lastAnswer] : []),
     challengeRoute(challengesDir),
     ...(logs ? [{ handle: [logSaid(logsVisits)] }] : []),
     { match: [{ method: ["CONNECT", "TRACE"] }], handle: showPage("method"), terminal: true },
@@ -153,6 +162,12 @@ function serverRoutes(options: RenderOptions, found: CaddyRoute[]): CaddyRoute[]
     { handle: [{ handler: "vars", skip_log: true, log_skip: true }, ...showPage("unknown")] },
   ];
 }
+
+/** Over HTTP/2 Caddy makes a GOAWAY of it. What becomes another protocol says something else in that header. */
+const lastAnswer: CaddyRoute = {
+  match: [not({ header: { Connection: ["*pgrade*"] } })],
+  handle: [responseHeaders({ Connection: "close" })],
+};
 
 /**
  * Looks the host up. One entry per host; while it changes there are two, and the newer sorts first. Where Caddy can leave

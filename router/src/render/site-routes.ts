@@ -9,8 +9,9 @@ import {
 import { passwordPath } from "../password/next.ts";
 import { type EntranceFiles, entranceTls } from "./entrance-tls.ts";
 import { type GateOptions, gateRoutes, passedRoutes } from "./gate-routes.ts";
-import { type CaddyRoute, equals, inOrder, type JsonObject, matches, subroute } from "./json.ts";
+import { type CaddyRoute, equals, inOrder, type JsonObject, lists, matches, subroute } from "./json.ts";
 import { showPage } from "./page-routes.ts";
+import { forwardedFor } from "./proxied.ts";
 import { type RuleOptions, ruledHandler } from "./rule-routes.ts";
 import { type StaticSite, staticHandler } from "./static-routes.ts";
 
@@ -164,11 +165,7 @@ const proxyHandlers = (
   addresses: readonly string[],
   options: SiteOptions,
   entrance: EntranceFiles | null,
-): JsonObject[] => [
-  withoutForwarded,
-  ...compress(options.flushesEncoded),
-  proxyHandler(addresses, options, entrance),
-];
+): JsonObject[] => [withoutForwarded, ...compress(options.flushesEncoded), proxyHandler(addresses, options, entrance)];
 
 /**
  * What only a proxy may say, in any spelling: many frameworks read "_" as "-". Who the visitor is, in words of any cache or
@@ -238,7 +235,7 @@ const heedNoTransform: JsonObject = {
  */
 function proxyHandler(
   addresses: readonly string[],
-  { contentDomain, answerTimeoutMs, heedsNoTransform }: SiteOptions,
+  { contentDomain, answerTimeoutMs, heedsNoTransform, inFront }: SiteOptions,
   entrance: EntranceFiles | null,
 ): JsonObject {
   const isOne = addresses.length === 1;
@@ -266,7 +263,7 @@ function proxyHandler(
     },
     ...(!heedsNoTransform && { handle_response: [heedNoTransform] }),
     headers: {
-      request: { set: { "X-Real-Ip": ["{http.request.remote.host}"] } },
+      request: { set: lists(forwardedFor(inFront)) },
       response: {
         replace: { "Set-Cookie": [{ search_regexp: foreignCookieDomain(contentDomain), replace: "$1" }] },
       },

@@ -135,7 +135,7 @@ try {
     for (const pid of new Set(cases.map((each) => each.pid))) pin(pid, cores.caddy);
     pin(process.pid, cores.others);
   }
-  show("Caddy", await usableCaddy(edge.caddy.binary));
+  show("Caddy", await usableCaddy(edge.caddy.binary, edge.config.inFront));
   showCosts(cases, await costs(cases));
 
   const visible: number[] = [];

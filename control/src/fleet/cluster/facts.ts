@@ -1,5 +1,5 @@
 import type { NodeAxes } from "@svc/proto";
-import type { OwnerKind, RunKind, TaskKind } from "@svc/proto/kinds";
+import type { EdgePhase, OwnerKind, RunKind, TaskKind } from "@svc/proto/kinds";
 
 /** Something that the leader gave to a node and that is not over, as far as its node said. */
 export interface HeldPlacement {
@@ -31,6 +31,17 @@ export interface HeldRun {
   claimed: boolean;
 }
 
+/** What an edge says of itself. */
+export interface EdgeStateFacts {
+  /** Of the Drain that it heeds: that of its row when it follows. */
+  generation: number;
+  phase: EdgePhase;
+  /** Null: nothing. */
+  lacks: string | null;
+  /** Null: its health is good. */
+  unready: string | null;
+}
+
 export interface FleetView {
   /** Every control replica that is announced, this one among them. */
   replicas(): { serverId: string; startedAt: string }[];
@@ -48,5 +59,10 @@ export interface FleetView {
   /** Generation of the published route table. */
   routesMeta(): { generation: number };
   /** What an edge serves; null when it never said. */
-  edgeApplied(edgeId: string): { generation: number; behindHosts: string[]; challenges?: string[] | undefined } | null;
+  edgeApplied(edgeId: string): {
+    generation: number;
+    behindHosts: string[];
+    challenges?: string[] | undefined;
+    state?: EdgeStateFacts | undefined;
+  } | null;
 }

@@ -1,6 +1,6 @@
 // @pure
 
-import { ownerKinds, runKinds, taskKinds } from "@svc/proto/kinds";
+import { edgePhases, ownerKinds, runKinds, taskKinds } from "@svc/proto/kinds";
 import { z } from "zod";
 
 /**
@@ -108,6 +108,15 @@ export const edgeSessionValue = z.object({
   detached: z.boolean().default(false),
 });
 
+/** What an edge said of itself; texts are null when there is nothing. */
+const edgeStateValue = z.object({
+  /** Of the Drain that it heeds. */
+  generation: z.number().int(),
+  phase: z.enum(edgePhases),
+  lacks: z.string().nullable(),
+  unready: z.string().nullable(),
+});
+
 export const edgeAppliedValue = z.object({
   generation: z.number().int(),
   digest: z.string(),
@@ -116,6 +125,8 @@ export const edgeAppliedValue = z.object({
   behindHosts: z.array(z.string()),
   /** Tokens of challenges of CAs that it answers; absent while it has not said so. */
   challenges: z.array(z.string()).optional(),
+  /** Absent while its present session has not said it, and of a router that never does. */
+  state: edgeStateValue.optional(),
   at: z.string(),
 });
 
@@ -307,6 +318,7 @@ export type ServerValue = z.infer<typeof serverValue>;
 export type ClusterStatusValue = z.infer<typeof clusterStatusValue>;
 export type NodeSessionValue = z.infer<typeof nodeSessionValue>;
 export type EdgeSessionValue = z.infer<typeof edgeSessionValue>;
+export type EdgeStateValue = z.infer<typeof edgeStateValue>;
 export type EdgeAppliedValue = z.infer<typeof edgeAppliedValue>;
 export type PlacementValue = z.infer<typeof placementValue>;
 export type ObservationValue = z.infer<typeof observationValue>;

@@ -1,6 +1,6 @@
 /* Topics of Postgres notifications: they only speed things up, every loop also looks by itself. */
 
-/** Announced when a node's row was fenced or removed, so that its stream ends at once. */
+/** Announced when a node's row was fenced or removed, so that its stream ends at once, and when an edge's row changes at all. */
 export const nodeTopic = "svc_node";
 
 /** Topic on which changes of what hosts serve are announced to the leader. */

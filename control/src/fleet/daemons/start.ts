@@ -169,7 +169,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
     tunnel: takeTunnel(calls, deps.tunnels),
   });
   const { loadGates, loadSalts, certificates } = deps;
-  const edgeDeps = { ...sessionDeps, tables, loadGates, loadSalts, certificates };
+  const edgeDeps = { ...sessionDeps, tables, loadGates, loadSalts, certificates, listener };
   serve(link, EdgeService, {
     renewCertificate: renewCertificate("edge", calls),
     issueRegistryToken: issueEdgeToken(calls, tables),

@@ -141,11 +141,11 @@ test("the CA may look once every edge in rotation has said that it answers", asy
     return now?.challenges?.includes(token) ? now : null;
   });
   applied.set(edge.id, value);
-  await db.updateTable("node").set({ last_seen_at: now }).where("id", "=", edge.id).execute();
+  await db.updateTable("node").set({ last_seen_at: now, entering: false }).where("id", "=", edge.id).execute();
   expect(await areAnswering(token)).toBe(true);
 
   const other = await aDaemon(world, link, "edge");
-  await db.updateTable("node").set({ last_seen_at: now }).where("id", "=", other.id).execute();
+  await db.updateTable("node").set({ last_seen_at: now, entering: false }).where("id", "=", other.id).execute();
   expect(await areAnswering(token)).toBe(false);
   await db.updateTable("node").set({ schedulable: false }).where("id", "=", other.id).execute();
   expect(await areAnswering(token)).toBe(true);

@@ -4,6 +4,7 @@ import { clip, limits, stripControl } from "@svc/proto";
 import type { Applied, Gate, Hello, SessionRequest, SessionResponseSchema } from "@svc/proto/edge";
 import type { Clock } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
+import type { Listener } from "../../stores/db/listen.ts";
 import { createAnalyticsReceiver } from "../analytics/receiver.ts";
 import { sendSalts } from "../analytics/salt-sender.ts";
 import type { DaySalt } from "../analytics/salts.ts";
@@ -11,7 +12,8 @@ import { tokensMax } from "../certificates/answering.ts";
 import type { CertificateFeed } from "../certificates/feed.ts";
 import { createCertificateSender } from "../certificates/sender.ts";
 import { behindHostsMax, type EdgeAppliedValue, type EdgeSessionValue, keys } from "../cluster/keys.ts";
-import { saveFacts } from "../nodes/store.ts";
+import { nodeTopic } from "../cluster/topics.ts";
+import { enterRotation, saveFacts } from "../nodes/store.ts";
 import { createClockSkewWriter } from "../sessions/clock-skew.ts";
 import { LinkError } from "../sessions/errors.ts";
 import { helloProblem } from "../sessions/hello.ts";
@@ -26,6 +28,7 @@ import {
 import type { SessionKey } from "../sessions/session-key.ts";
 import type { Farewells } from "../sessions/stream.ts";
 import { createTrafficReceiver } from "../traffic/receiver.ts";
+import { createDrainSender } from "./drain-sender.ts";
 import { createGateSender } from "./gate-sender.ts";
 import type { TableFeed } from "./table-feed.ts";
 import { createTableSender } from "./table-sender.ts";
@@ -41,6 +44,8 @@ export interface EdgeSessionDeps extends SessionDeps {
   loadSalts: (() => Promise<DaySalt[]>) | null;
   /** What edges show over TLS and answer CAs; null: control gets no certificates. */
   certificates: CertificateFeed | null;
+  /** Tells when an operator did something to an edge. */
+  listener: Pick<Listener, "on">;
 }
 
 const farewells: Farewells<Response> = {
@@ -59,7 +64,7 @@ export const serveEdge = (call: ServerDuplexStream<SessionRequest, Response>, de
     const { id } = visitor.identity;
     const session = { ...{ serverId, instanceId, bootId, address, version, connectedAt }, detached: false };
     const value = JSON.stringify(session satisfies EdgeSessionValue);
-    const inForce = JSON.stringify(appliedValue({ ...hello, error: "" }, deps.clock.now()));
+    const inForce = JSON.stringify(firstValue(hello, deps.clock.now()));
     const claim = {
       key: keys.edgeSession(id),
       valueAfter: () => value,
@@ -101,6 +106,15 @@ function appliedValue(
   };
 }
 
+/** What a Hello says is served. A router that says how far it is has begun to, so that no drain counts as over before it does. */
+function firstValue(hello: Hello, now: Date): EdgeAppliedValue {
+  const untold = "it has not said yet";
+  return {
+    ...appliedValue({ ...hello, error: "" }, now),
+    ...(hello.knowsDrain && { state: { generation: 0, phase: "serving", lacks: untold, unready: untold } }),
+  };
+}
+
 async function converse(
   { stream, identity: { id: edgeId } }: EdgeVisitor,
   hello: Hello,
@@ -108,7 +122,7 @@ async function converse(
   deps: EdgeSessionDeps,
 ): Promise<void> {
   const { clock, random, authority, timings, log } = deps;
-  const { version, address, knowsGates, knowsCertificates, knowsAnalytics } = hello;
+  const { version, address, knowsGates, knowsCertificates, knowsAnalytics, knowsDrain } = hello;
   const { signal } = stream;
   const sender = createTableSender({
     ...{ clock, edgeId, knowsGates, timings, log, signal },
@@ -139,7 +153,7 @@ async function converse(
     signal,
   );
 
-  let applied = appliedValue({ ...hello, error: "" }, clock.now());
+  let applied = firstValue(hello, clock.now());
   const record = (change: Partial<EdgeAppliedValue>): void => {
     applied = { ...applied, ...change };
     writer.record(applied);
@@ -155,12 +169,23 @@ async function converse(
           onAnswering: (tokens) => record({ challenges: tokens.slice(0, tokensMax), at: clock.now().toISOString() }),
         });
 
+  const drains = createDrainSender({
+    ...{ clock, random, db: deps.db, edgeId, log, signal },
+    tellsCertificates: certificates !== null,
+    send: stream.send,
+    onState: (state) => record({ state, at: clock.now().toISOString() }),
+  });
+
   const clockSkew = createClockSkewWriter({
     ...{ clock, daemonId: edgeId, write: key.write, log, signal },
     everyMs: timings.clockWriteEveryMs,
   });
   const facts = { version, address, labels: {}, capacity: null, platform: null };
-  const changed = await deps.db.transaction().execute((tx) => saveFacts(tx, edgeId, facts, clock.now()));
+  const changed = await deps.db.transaction().execute(async (tx) => {
+    // It will never say that it is whole.
+    if (!knowsDrain) await enterRotation(tx, edgeId, clock.now());
+    return saveFacts(tx, edgeId, facts, clock.now());
+  });
   if (changed !== null) log.info({ ...changed, address, edgeId }, "an edge says other things of itself");
   stream.receive(({ message }) => {
     switch (message.case) {
@@ -174,6 +199,8 @@ async function converse(
         return sender.answered(message.value);
       case "certificatesHeld":
         return certificates?.answered(message.value);
+      case "edgeState":
+        return drains.answered(message.value);
       case "traffic":
         return traffic.receive(message.value);
       case "analytics":
@@ -200,13 +227,15 @@ async function converse(
     gates.wake();
     sender.wake();
   });
+  using _drains = deps.listener.on(nodeTopic, drains.wake);
   using _certificates = feed?.subscribe(() => certificates?.wake());
   const telling = knowsGates ? gates.run() : Promise.resolve();
   const salting = knowsAnalytics
     ? sendSalts({ clock, random, load: deps.loadSalts, send: stream.send, log, signal })
     : Promise.resolve();
   const working = [sender.run(), writer.run(), traffic.run(), analytics.run()];
-  await Promise.all([telling, salting, certificates?.run(), ...working, untilAborted(signal)]);
+  const draining = knowsDrain ? drains.run() : Promise.resolve();
+  await Promise.all([telling, salting, draining, certificates?.run(), ...working, untilAborted(signal)]);
 }
 
 const idleMs = 60_000;

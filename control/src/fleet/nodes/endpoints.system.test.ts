@@ -101,6 +101,7 @@ describe("nodes", () => {
       labels: { zone: "a" },
       zone: "a",
       drain: { state: "none", startedAt: null, deadline: null, remaining: 2 },
+      edge: null,
       reason: null,
     };
     expect(list.body.nodes).toContainEqual(item);
@@ -109,6 +110,7 @@ describe("nodes", () => {
       status: "unreachable",
       capacity: null,
       allocated: null,
+      edge: { inRotation: false, phase: null, lacks: null, unready: null },
     });
 
     const detail = await call("GET", `/${node.id}`);

@@ -24,7 +24,10 @@ export async function insertNode(
   for (const name of [...numbered, `${numbered[0]}-${randomBytes(4).toString("hex")}`]) {
     const row = await db
       .insertInto("node")
-      .values({ role, name, created_at: now, addresses: addresses === null ? null : JSON.stringify(addresses) })
+      .values({
+        ...{ role, name, created_at: now, addresses: addresses === null ? null : JSON.stringify(addresses) },
+        entering: role === "edge",
+      })
       // Written out, as a parameter would not be seen to be what the index says.
       .onConflict((conflict) => conflict.column("name").where(sql<boolean>`lifecycle != 'removed'`).doNothing())
       .returning(identityColumns)
@@ -81,6 +84,22 @@ export async function saveFacts(tx: Db, id: string, facts: NodeFacts, now: Date)
   if (detail === null) return null;
   await insertNodeEvents(tx, [{ nodeId: id, kind: "changed", detail, at: now }]);
   return { detail, formerAddress: before.address };
+}
+
+/**
+ * Counts an edge in from now on: it has said that it is whole, or will never say. Only after that it may let visitors
+ * come. False when it was in already.
+ */
+export async function enterRotation(tx: Db, id: string, now: Date): Promise<boolean> {
+  const { numUpdatedRows } = await tx
+    .updateTable("node")
+    .set({ entering: false })
+    .where("id", "=", id)
+    .where("entering", "=", true)
+    .executeTakeFirst();
+  if (numUpdatedRows !== 1n) return false;
+  await insertNodeEvents(tx, [{ nodeId: id, kind: "entered", detail: null, at: now }]);
+  return true;
 }
 
 /** What an agent says of its machine with every renewal. */

@@ -2,6 +2,7 @@ import {
   limits,
   type NodeAction,
   type NodeDetail,
+  type NodeEdge,
   type NodeListItem,
   type NodePlacement,
   nodeActionProblem,
@@ -16,6 +17,7 @@ import { axesOf, circumstancesOf } from "./circumstances.ts";
 import { readBlockers } from "./drain/read-blockers.ts";
 import { listNodeEvents } from "./events/store.ts";
 import { readHeld } from "./held.ts";
+import { placeOf } from "./place.ts";
 import { findNodeRow, listNodeRows } from "./store.ts";
 import { readUsed } from "./used.ts";
 
@@ -122,6 +124,13 @@ function nodeItem(
       deadline: iso(row.drain_deadline),
       remaining: placements.length + runs.length,
     },
+    edge: row.role === "edge" ? edgeItem(row, fleet) : null,
     reason: row.reason,
   };
+}
+
+function edgeItem(row: Node, fleet: FleetView): NodeEdge {
+  const { phase = null, lacks = null, unready = null } = fleet.edgeApplied(row.id)?.state ?? {};
+  const isSeen = row.lifecycle === "active" && row.last_seen_at !== null;
+  return { inRotation: isSeen && placeOf(row).inRotation, phase, lacks, unready };
 }

@@ -36,7 +36,7 @@ export function edgesFollowing(
   return edges.filter((id) => isCurrent(fleet.edgeApplied(id), generation, hosts)).length;
 }
 
-/** The ids of the edges that visitors may reach: neither cordoned, fenced nor removed, and seen at least once. */
+/** The ids of the edges that visitors may reach: neither cordoned, fenced nor removed, and whole at least once. */
 export async function edgesInRotation(db: Db): Promise<string[]> {
   const edges = await db
     .selectFrom("node")
@@ -44,6 +44,7 @@ export async function edgesInRotation(db: Db): Promise<string[]> {
     .where("role", "=", "edge")
     .where("lifecycle", "=", "active")
     .where("schedulable", "=", true)
+    .where("entering", "=", false)
     .where("last_seen_at", "is not", null)
     .execute();
   return edges.map(({ id }) => id);

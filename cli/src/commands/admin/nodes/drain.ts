@@ -9,7 +9,7 @@ export const adminNodesDrain = command({
   name: "admin nodes drain",
   summary: "Move everything off a machine, replacement first",
   details:
-    "Each container leaves once another one serves in its place and every edge has followed. Builds and commands may go on until the deadline. Ctrl-C leaves the drain running. Run again while it drains, it looks on.",
+    "Each container leaves once another one serves in its place and every edge has followed. Builds and commands may go on until the deadline. An edge tells whoever asks for its health to send nobody, and then closes connections. Ctrl-C leaves the drain running. Run again while it drains, it looks on.",
   flags: {
     reason: reasonFlag,
     deadline: flag.integer("--deadline <seconds>", `How long it may take; default: ${limits.drainSecondsDefault}`),

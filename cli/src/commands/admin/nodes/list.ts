@@ -1,4 +1,4 @@
-import { nodeListReply } from "@svc/proto";
+import { type NodeListItem, nodeListReply } from "@svc/proto";
 import { command, flag } from "../../../command.ts";
 import { listing } from "../../../listing.ts";
 import { seenText } from "../../../nodes.ts";
@@ -25,7 +25,7 @@ export const adminNodesList = command({
     const rows = nodes.map((node) => [
       node.name,
       node.role,
-      paintStatus(paint, node.status),
+      [paintStatus(paint, node.status), edgeNote(node)].filter((text) => text !== "").join(" "),
       seenText(node, now),
       String(node.runningPlacements),
       share(node.allocated?.memoryMb, node.capacity?.memoryMb, "MiB"),
@@ -36,6 +36,15 @@ export const adminNodesList = command({
     return listing(header, rows, screen, { alignRight: [4, 5, 6] });
   },
 });
+
+/** What the status of an edge leaves unsaid; empty: nothing. */
+function edgeNote({ status, edge }: NodeListItem): string {
+  if (edge == null) return "";
+  if (status === "draining" && edge.phase !== null) return `(${edge.phase})`;
+  if (status !== "ready") return "";
+  if (!edge.inRotation) return "(not in rotation yet)";
+  return edge.unready === null ? "" : "(health is bad)";
+}
 
 /** `used/whole unit`, or "-" where the machine takes no work. */
 const share = (used: number | undefined, whole: number | undefined, unit: string): string =>

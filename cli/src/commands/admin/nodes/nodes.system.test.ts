@@ -170,6 +170,39 @@ describe("svc admin nodes", () => {
   });
 
   test.each([
+    {
+      status: "ready",
+      edge: { inRotation: true, phase: "serving" },
+      lists: /ready +now/,
+      shows: "in rotation, health is good",
+    },
+    {
+      status: "ready",
+      edge: { inRotation: false, phase: "serving", lacks: "what 2 hosts serve", unready: "it is new" },
+      lists: /ready \(not in rotation yet\)/,
+      shows: "out of rotation, lacks what 2 hosts serve, health is bad: it is new",
+    },
+    {
+      status: "draining",
+      edge: { inRotation: false, phase: "closing", unready: "it is being drained" },
+      lists: /draining \(closing\)/,
+      shows: "out of rotation, closing, health is bad: it is being drained",
+    },
+    { status: "ready", edge: { inRotation: true, phase: null }, lists: /ready +now/, shows: "in rotation" },
+  ])("of an edge ($status) it is told whether visitors come", async ({ status, edge, lists, shows }) => {
+    const fields = {
+      role: "edge",
+      status,
+      capacity: null,
+      allocated: null,
+      edge: { lacks: null, unready: null, ...edge },
+    };
+    const answers = { [list]: ok({ nodes: [aNode(fields)] }), [`GET ${path}`]: ok({ node: aDetail(fields) }) };
+    expect((await run("list", answers)).stdout).toMatch(lists);
+    expect((await run("show node-1", answers)).stdout).toContain(shows);
+  });
+
+  test.each([
     { others: [], says: /lost for ever: no deployment waits for it.*It is the last edge in rotation/ },
     {
       others: [aNode({ id: otherId, name: "edge-2", role: "edge" })],

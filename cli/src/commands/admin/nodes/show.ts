@@ -1,4 +1,4 @@
-import { type NodeDetail, nodeReply } from "@svc/proto";
+import { type NodeDetail, type NodeEdge, nodeReply } from "@svc/proto";
 import { command, type Screen } from "../../../command.ts";
 import { blockerText } from "../../../drain/judge.ts";
 import { formatAge, formatBytes, formatDuration, formatExpiry, table } from "../../../format.ts";
@@ -69,9 +69,19 @@ function factsOf(node: NodeDetail, { now }: Screen): [string, string][] {
     ["by operators", labelText(node.operatorLabels)],
     ["certificate", formatExpiry(node.certificateExpiresAt, now)],
     ["joined", formatAge(node.createdAt, now)],
+    ...(node.edge == null ? [] : [["visitors", edgeText(node.edge)] satisfies [string, string]]),
     ...(drain.state === "none" ? [] : [["drain", drainText(drain, now)] satisfies [string, string]]),
     ["actions", node.actions.join(", ") || "-"],
   ];
+}
+
+/** Whether visitors come to an edge, and what keeps them away. */
+function edgeText({ inRotation, phase, lacks, unready }: NodeEdge): string {
+  const place = inRotation ? "in rotation" : "out of rotation";
+  if (phase === null) return place;
+  const words = [place, phase === "serving" ? null : phase, lacks === null ? null : `lacks ${lacks}`];
+  const health = unready === null ? "health is good" : `health is bad: ${unready}`;
+  return [...words.filter((word) => word !== null), health].join(", ");
 }
 
 function diskText({ capacity, diskFull }: NodeDetail): string {

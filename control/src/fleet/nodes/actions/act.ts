@@ -32,7 +32,7 @@ export async function actOnNode(
     nodeActionProblem(action, await circumstancesOf(tx, fleet, row)) ??
     nodeAssentProblem(action, { ...(words.reason !== undefined && { reason: words.reason }), confirm });
   if (problem !== null) return { problem };
-  const { set, events } = nodeChange(action, row, words, now);
+  const { set, events } = nodeChange(action, { ...row, takesItsTime: saysHowFarItIs(fleet, row.id) }, words, now);
   const node = await tx.updateTable("node").set(set).where("id", "=", row.id).returningAll().executeTakeFirstOrThrow();
   await insertNodeEvents(
     tx,
@@ -41,6 +41,9 @@ export async function actOnNode(
   await wakeFollowers(tx, node);
   return { node };
 }
+
+const saysHowFarItIs = (fleet: CircumstancesFleet, edgeId: string): boolean =>
+  fleet.nodeLink(edgeId).link !== "unreachable" && fleet.edgeApplied(edgeId)?.state !== undefined;
 
 async function lockNode(tx: Db, id: string): Promise<Node | undefined> {
   const row = await tx.selectFrom("node").select("role").where("id", "=", id).executeTakeFirst();
@@ -54,10 +57,8 @@ const waitingKinds = ["retire", "teardown", "suspension"] as const;
 async function wakeFollowers(tx: Db, { id, lifecycle, role }: Pick<Node, "id" | "lifecycle" | "role">): Promise<void> {
   await notify(tx, taskTopic);
   await notify(tx, routeTopic);
-  if (lifecycle !== "active") {
-    await notify(tx, nodeTopic);
-    await wakeDatabases(tx, isOnNode(id));
-  }
+  if (lifecycle !== "active" || role === "edge") await notify(tx, nodeTopic);
+  if (lifecycle !== "active") await wakeDatabases(tx, isOnNode(id));
   if (lifecycle === "active" && role === "node") return;
   const waiting = tx
     .selectFrom("work_item")

@@ -19,7 +19,7 @@ const summaries: Readonly<Record<NodeAction, string>> = {
   cordon: "Keep new work off a node, or take an edge out of rotation, so that no deployment waits for it.",
   uncordon: "Let a node take new work again, or put an edge back into rotation.",
   drain:
-    "Move everything off a node, replacement first, until a deadline. An edge is drained once it is out of rotation.",
+    "Move everything off a node, replacement first, until a deadline. An edge is out of rotation at once, and drained when it has sent its visitors away.",
   "cancel-drain": "End a drain. What has moved stays where it is, and the machine stays cordoned.",
   "force-fence":
     "Declare a machine that cannot be reached off or cut from the network, for ever. Its identity is refused.",

@@ -30,10 +30,13 @@ export interface NodeChange {
 
 const noDrain = { drain: "none", drain_started_at: null, drain_deadline: null, drain_moves_databases: false } as const;
 
-/** What an allowed action does. Every end of a drain raises its generation, so that nothing decided before is done any more. */
+/**
+ * What an allowed action does. `takesItsTime`: an edge that says how far it is, so that its drain is over when it says so.
+ * Every end of a drain raises its generation, so that nothing decided before is done any more.
+ */
 export function nodeChange(
   action: NodeAction,
-  node: Pick<Node, "role" | "incarnation" | "drain_generation" | "reason">,
+  node: Pick<Node, "role" | "incarnation" | "drain_generation" | "reason"> & { takesItsTime?: boolean },
   { reason, deadlineSeconds = limits.drainSecondsDefault, moveDatabases = false }: ActionWords,
   now: Date,
 ): NodeChange {
@@ -67,9 +70,12 @@ export function nodeChange(
   }
 }
 
-/** Nothing is placed on an edge, so one that nobody waits for any more is drained. Where visitors go is the operator's to change. */
+/**
+ * Nothing is placed on an edge, so one that nobody waits for any more is drained, unless it sends its visitors away first.
+ * Where they go is for whoever asks for its health, or the operator, to change.
+ */
 function drainChange(
-  { role }: Pick<Node, "role">,
+  { role, takesItsTime = false }: Pick<Node, "role"> & { takesItsTime?: boolean },
   {
     detail,
     deadlineSeconds,
@@ -80,7 +86,7 @@ function drainChange(
 ): NodeChange {
   const common = { schedulable: false, drain_generation, drain_started_at: now, reason: detail };
   const started = { kind: "drain-started", detail };
-  if (role === "edge") {
+  if (role === "edge" && !takesItsTime) {
     return {
       set: { ...common, drain: "drained", drain_deadline: null },
       events: [started, { kind: "drained", detail: null }],

@@ -10,6 +10,7 @@ import { rulesOf } from "../../tasks/kinds/index.ts";
 import { ownerOf } from "../../tasks/owners/index.ts";
 import { cancelRun } from "../../tasks/runs.ts";
 import { insertNodeEvents } from "../events/store.ts";
+import { type DrainingEdge, edgeDrainsOver } from "./edge-steps.ts";
 import { type DrainingNode, type DrainStep, drainSteps } from "./steps.ts";
 
 const timeIsUp = "its node is being emptied, and the time for that is up";
@@ -30,6 +31,28 @@ export async function drainOnce(deps: DrainDeps): Promise<void> {
     const isDone = await carryOut(deps, step);
     if (isDone) log.info({ ...step }, "drain");
   }
+  for (const { id: nodeId, generation } of edgeDrainsOver(await readDrainingEdges(db, fleet), clock.now())) {
+    if (await moveDrain(db, { nodeId, generation }, finished)) log.info({ nodeId, generation }, "an edge is drained");
+  }
+}
+
+const finished = { from: ["draining", "deadline"], to: "drained", event: "drained" } satisfies Parameters<
+  typeof moveDrain
+>[2];
+
+async function readDrainingEdges(db: Db, fleet: Fleet): Promise<DrainingEdge[]> {
+  const rows = await db
+    .selectFrom("node")
+    .select(["id", "drain_generation", "drain_deadline"])
+    .where("drain", "=", "draining")
+    .where("role", "=", "edge")
+    .where("lifecycle", "=", "active")
+    .execute();
+  return rows.map(({ id, drain_generation, drain_deadline }) => ({
+    ...{ id, generation: drain_generation, deadline: drain_deadline },
+    isSilent: fleet.nodeLink(id).link === "unreachable",
+    state: fleet.edgeApplied(id)?.state ?? null,
+  }));
 }
 
 async function readDraining(db: Db, fleet: Fleet): Promise<DrainingNode[]> {
@@ -76,7 +99,7 @@ async function readDraining(db: Db, fleet: Fleet): Promise<DrainingNode[]> {
 function carryOut(deps: DrainDeps, step: DrainStep): Promise<boolean> {
   switch (step.do) {
     case "finish":
-      return moveDrain(deps.db, step, { from: ["draining", "deadline"], to: "drained", event: "drained" });
+      return moveDrain(deps.db, step, finished);
     case "reopen":
       return moveDrain(deps.db, step, { from: ["drained"], to: "draining", event: null });
     case "expire":

@@ -543,6 +543,7 @@ export interface NodeTable {
   dockerfile_problem: Nullable<string>;
   memory_short: Generated<boolean>;
   drain_moves_databases: Generated<boolean>;
+  entering: Generated<boolean>;
 }
 
 export interface NodeEventTable {

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file svc/edge/v1/edge.proto.
  */
 export const file_svc_edge_v1_edge: GenFile = /*@__PURE__*/
-  fileDesc("ChZzdmMvZWRnZS92MS9lZGdlLnByb3RvEgtzdmMuZWRnZS52MSKlAgoOU2Vzc2lvblJlcXVlc3QSIwoFaGVsbG8YASABKAsyEi5zdmMuZWRnZS52MS5IZWxsb0gAEiMKBXJlbmV3GAIgASgLMhIuc3ZjLmVkZ2UudjEuUmVuZXdIABInCgdhcHBsaWVkGAMgASgLMhQuc3ZjLmVkZ2UudjEuQXBwbGllZEgAEiwKB3RyYWZmaWMYBCABKAsyGS5zdmMuZWRnZS52MS5UcmFmZmljQmF0Y2hIABIrCglhbmFseXRpY3MYBSABKAsyFi5zdmMuZWRnZS52MS5BbmFseXRpY3NIABI6ChFjZXJ0aWZpY2F0ZXNfaGVsZBgGIAEoCzIdLnN2Yy5lZGdlLnYxLkNlcnRpZmljYXRlc0hlbGRIAEIJCgdtZXNzYWdlItUECg9TZXNzaW9uUmVzcG9uc2USJwoHd2VsY29tZRgBIAEoCzIULnN2Yy5lZGdlLnYxLldlbGNvbWVIABIqCglyZW5ld19hY2sYAiABKAsyFS5zdmMuZWRnZS52MS5SZW5ld0Fja0gAEigKBXRhYmxlGAMgASgLMhcuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZUgAEi0KCnN1cGVyc2VkZWQYBCABKAsyFy5zdmMuZWRnZS52MS5TdXBlcnNlZGVkSAASJQoGZmVuY2VkGAUgASgLMhMuc3ZjLmVkZ2UudjEuRmVuY2VkSAASJgoHZ29fYXdheRgGIAEoCzITLnN2Yy5lZGdlLnYxLkdvQXdheUgAEi4KC3RyYWZmaWNfYWNrGAcgASgLMhcuc3ZjLmVkZ2UudjEuVHJhZmZpY0Fja0gAEiMKBWdhdGVzGAggASgLMhIuc3ZjLmVkZ2UudjEuR2F0ZXNIABIqCglyZW5ld19ub3cYCSABKAsyFS5zdmMuZWRnZS52MS5SZW5ld05vd0gAEjEKDGNlcnRpZmljYXRlcxgKIAEoCzIZLnN2Yy5lZGdlLnYxLkNlcnRpZmljYXRlc0gAEi0KCmNoYWxsZW5nZXMYCyABKAsyFy5zdmMuZWRnZS52MS5DaGFsbGVuZ2VzSAASIwoFc2FsdHMYDCABKAsyEi5zdmMuZWRnZS52MS5TYWx0c0gAEjIKDWFuYWx5dGljc19hY2sYDSABKAsyGS5zdmMuZWRnZS52MS5BbmFseXRpY3NBY2tIAEIJCgdtZXNzYWdlIuoBCgVIZWxsbxIVCg1jbHVzdGVyX2Vwb2NoGAEgASgEEg8KB2Jvb3RfaWQYAiABKAkSEwoLaW5zdGFuY2VfaWQYAyABKAkSDwoHdmVyc2lvbhgEIAEoCRISCgpnZW5lcmF0aW9uGAUgASgEEg4KBmRpZ2VzdBgGIAEoCRIPCgdhZGRyZXNzGAcgASgJEhQKDGJlaGluZF9ob3N0cxgIIAMoCRITCgtrbm93c19nYXRlcxgJIAEoCBIaChJrbm93c19jZXJ0aWZpY2F0ZXMYCiABKAgSFwoPa25vd3NfYW5hbHl0aWNzGAsgASgIIqUBCgdXZWxjb21lEg8KB2VkZ2VfaWQYASABKAkSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBIVCg1zZXNzaW9uX2Vwb2NoGAMgASgEEhYKDnJlbmV3X2V2ZXJ5X21zGAQgASgNEhQKDGxlYXNlX3R0bF9tcxgFIAEoDRItCghyZWdpc3RyeRgGIAEoCzIbLnN2Yy5ub2RlLnYxLlJlZ2lzdHJ5QWNjZXNzIiMKBVJlbmV3EgkKAW4YASABKAQSDwoHd2FsbF9tcxgCIAEoBCIVCghSZW5ld0FjaxIJCgFuGAEgASgEIgwKClN1cGVyc2VkZWQiGAoGRmVuY2VkEg4KBnJlYXNvbhgBIAEoCSIkCgZHb0F3YXkSGgoScmVjb25uZWN0X2FmdGVyX21zGAEgASgNIgoKCFJlbmV3Tm93IiYKF1JlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0EgsKA2NzchgBIAEoDCJBChhSZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USGQoRY2VydGlmaWNhdGVfY2hhaW4YASABKAkSCgoCY2EYAiABKAkiLwoZSXNzdWVSZWdpc3RyeVRva2VuUmVxdWVzdBISCgpyZXBvc2l0b3J5GAEgASgJIkcKGklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlEg0KBXRva2VuGAEgASgJEhoKEmV4cGlyZXNfaW5fc2Vjb25kcxgCIAEoDSKIAgoKUm91dGVUYWJsZRIqCgRraW5kGAEgASgOMhwuc3ZjLmVkZ2UudjEuUm91dGVUYWJsZS5LaW5kEhUKDWNsdXN0ZXJfZXBvY2gYAiABKAQSEgoKYXBwbGllc190bxgDIAEoBBISCgpnZW5lcmF0aW9uGAQgASgEEiMKB3Vwc2VydHMYBSADKAsyEi5zdmMuZWRnZS52MS5Sb3V0ZRIVCg1yZW1vdmVkX2hvc3RzGAYgAygJEhIKCmJ1bGtfdG9rZW4YByABKAkiPwoES2luZBIUChBLSU5EX1VOU1BFQ0lGSUVEEAASEQoNS0lORF9DT01QTEVURRABEg4KCktJTkRfREVMVEEQAiKbAgoFUm91dGUSDAoEaG9zdBgBIAEoCRISCgpwcm9qZWN0X2lkGAIgASgJEg8KB2NoYW5uZWwYAyABKAkSFQoNZGVwbG95bWVudF9pZBgEIAEoCRIpCgVwcm94eRgFIAEoCzIYLnN2Yy5lZGdlLnYxLlByb3h5VGFyZ2V0SAASKwoGc3RhdGljGAYgASgLMhkuc3ZjLmVkZ2UudjEuU3RhdGljVGFyZ2V0SAASJwoEcGFnZRgHIAEoCzIXLnN2Yy5lZGdlLnYxLlBhZ2VUYXJnZXRIABIvCghyZWRpcmVjdBgIIAEoCzIbLnN2Yy5lZGdlLnYxLlJlZGlyZWN0VGFyZ2V0SAASDAoEZ2F0ZRgJIAEoCUIICgZ0YXJnZXQiMwoLUHJveHlUYXJnZXQSEQoJdXBzdHJlYW1zGAEgAygJEhEKCWVudHJhbmNlcxgCIAMoCSJTCgxTdGF0aWNUYXJnZXQSEgoKcmVwb3NpdG9yeRgBIAEoCRIOCgZkaWdlc3QYAiABKAkSEgoKc2l6ZV9ieXRlcxgDIAEoBBILCgNzcGEYBCABKAgimwEKClBhZ2VUYXJnZXQSKgoEcGFnZRgBIAEoDjIcLnN2Yy5lZGdlLnYxLlBhZ2VUYXJnZXQuUGFnZSJhCgRQYWdlEhQKEFBBR0VfVU5TUEVDSUZJRUQQABIQCgxQQUdFX1NUT1BQRUQQARISCg5QQUdFX1NVU1BFTkRFRBACEg4KClBBR0VfRU1QVFkQAxINCglQQUdFX0RPV04QBCIeCg5SZWRpcmVjdFRhcmdldBIMCgRob3N0GAEgASgJImIKB0FwcGxpZWQSEgoKZ2VuZXJhdGlvbhgBIAEoBBIOCgZkaWdlc3QYAiABKAkSDQoFZXJyb3IYAyABKAkSDgoGcmVzeW5jGAQgASgIEhQKDGJlaGluZF9ob3N0cxgFIAMoCSJZCgxUcmFmZmljQmF0Y2gSDgoGc2VyaWVzGAEgASgJEg4KBm51bWJlchgCIAEoBBIpCgZjb3VudHMYAyADKAsyGS5zdmMuZWRnZS52MS5UcmFmZmljQ291bnQi2wEKDFRyYWZmaWNDb3VudBISCgpwcm9qZWN0X2lkGAEgASgJEg8KB2NoYW5uZWwYAiABKAkSDAoEaG91chgDIAEoBBIQCghyZXF1ZXN0cxgEIAEoBBIQCghieXRlc19pbhgFIAEoBBIRCglieXRlc19vdXQYBiABKAQSEgoKc3RhdHVzXzJ4eBgHIAEoBBISCgpzdGF0dXNfM3h4GAggASgEEhIKCnN0YXR1c180eHgYCSABKAQSEgoKc3RhdHVzXzV4eBgKIAEoBBIRCgl1bm1ldGVyZWQYCyABKAgiLAoKVHJhZmZpY0FjaxIOCgZzZXJpZXMYASABKAkSDgoGbnVtYmVyGAIgASgEIikKBUdhdGVzEiAKBWdhdGVzGAEgAygLMhEuc3ZjLmVkZ2UudjEuR2F0ZSJQCgRHYXRlEhIKCnByb2plY3RfaWQYASABKAkSEAoIcmV2aXNpb24YAiABKAkSCwoDa2V5GAMgASgMEhUKDXBhc3N3b3JkX2hhc2gYBCABKAkiRAoJQW5hbHl0aWNzEg4KBm51bWJlchgBIAEoBBInCgRyb3dzGAIgAygLMhkuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzUm93IvIDCgxBbmFseXRpY3NSb3cSDgoGc2VyaWVzGAEgASgJEgsKA3NlcRgCIAEoBBISCgpwcm9qZWN0X2lkGAMgASgJEg8KB2NoYW5uZWwYBCABKAkSDAoEaG91chgFIAEoBBIPCgdzYW1wbGVkGAYgASgIEhIKCnN0YXR1c18yeHgYByABKAQSEgoKc3RhdHVzXzN4eBgIIAEoBBISCgpzdGF0dXNfNHh4GAkgASgEEhIKCnN0YXR1c181eHgYCiABKAQSKgoFcGF0aHMYCyADKAsyGy5zdmMuZWRnZS52MS5BbmFseXRpY3NDb3VudBIuCglyZWZlcnJlcnMYDCADKAsyGy5zdmMuZWRnZS52MS5BbmFseXRpY3NDb3VudBIuCgljb3VudHJpZXMYDSADKAsyGy5zdmMuZWRnZS52MS5BbmFseXRpY3NDb3VudBIsCgdkZXZpY2VzGA4gAygLMhsuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQ291bnQSLQoIYnJvd3NlcnMYDyADKAsyGy5zdmMuZWRnZS52MS5BbmFseXRpY3NDb3VudBI2ChFvcGVyYXRpbmdfc3lzdGVtcxgQIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50EhAKCHZpc2l0b3JzGBEgASgMIi4KDkFuYWx5dGljc0NvdW50Eg0KBXZhbHVlGAEgASgJEg0KBWNvdW50GAIgASgEIh4KDEFuYWx5dGljc0FjaxIOCgZudW1iZXIYASABKAQiKQoFU2FsdHMSIAoFc2FsdHMYASADKAsyES5zdmMuZWRnZS52MS5TYWx0IiEKBFNhbHQSCwoDZGF5GAEgASgJEgwKBHNhbHQYAiABKAwifQoMQ2VydGlmaWNhdGVzEg4KBm51bWJlchgBIAEoBBINCgVmaXJzdBgCIAEoCBIMCgRtb3JlGAMgASgIEikKB3Vwc2VydHMYBCADKAsyGC5zdmMuZWRnZS52MS5DZXJ0aWZpY2F0ZRIVCg1yZW1vdmVkX25hbWVzGAUgAygJIj8KC0NlcnRpZmljYXRlEgwKBG5hbWUYASABKAkSDQoFY2hhaW4YAiABKAkSEwoLcHJpdmF0ZV9rZXkYAyABKAkiSAoKQ2hhbGxlbmdlcxIOCgZudW1iZXIYASABKAQSKgoKY2hhbGxlbmdlcxgCIAMoCzIWLnN2Yy5lZGdlLnYxLkNoYWxsZW5nZSI4CglDaGFsbGVuZ2USDAoEaG9zdBgBIAEoCRINCgV0b2tlbhgCIAEoCRIOCgZhbnN3ZXIYAyABKAkiQQoQQ2VydGlmaWNhdGVzSGVsZBIOCgZudW1iZXIYASABKAQSDQoFZXJyb3IYAiABKAkSDgoGdG9rZW5zGAMgAygJMp8CCgtFZGdlU2VydmljZRJICgdTZXNzaW9uEhsuc3ZjLmVkZ2UudjEuU2Vzc2lvblJlcXVlc3QaHC5zdmMuZWRnZS52MS5TZXNzaW9uUmVzcG9uc2UoATABEl8KEFJlbmV3Q2VydGlmaWNhdGUSJC5zdmMuZWRnZS52MS5SZW5ld0NlcnRpZmljYXRlUmVxdWVzdBolLnN2Yy5lZGdlLnYxLlJlbmV3Q2VydGlmaWNhdGVSZXNwb25zZRJlChJJc3N1ZVJlZ2lzdHJ5VG9rZW4SJi5zdmMuZWRnZS52MS5Jc3N1ZVJlZ2lzdHJ5VG9rZW5SZXF1ZXN0Gicuc3ZjLmVkZ2UudjEuSXNzdWVSZWdpc3RyeVRva2VuUmVzcG9uc2ViBnByb3RvMw", [file_svc_node_v1_node]);
+  fileDesc("ChZzdmMvZWRnZS92MS9lZGdlLnByb3RvEgtzdmMuZWRnZS52MSLTAgoOU2Vzc2lvblJlcXVlc3QSIwoFaGVsbG8YASABKAsyEi5zdmMuZWRnZS52MS5IZWxsb0gAEiMKBXJlbmV3GAIgASgLMhIuc3ZjLmVkZ2UudjEuUmVuZXdIABInCgdhcHBsaWVkGAMgASgLMhQuc3ZjLmVkZ2UudjEuQXBwbGllZEgAEiwKB3RyYWZmaWMYBCABKAsyGS5zdmMuZWRnZS52MS5UcmFmZmljQmF0Y2hIABIrCglhbmFseXRpY3MYBSABKAsyFi5zdmMuZWRnZS52MS5BbmFseXRpY3NIABI6ChFjZXJ0aWZpY2F0ZXNfaGVsZBgGIAEoCzIdLnN2Yy5lZGdlLnYxLkNlcnRpZmljYXRlc0hlbGRIABIsCgplZGdlX3N0YXRlGAggASgLMhYuc3ZjLmVkZ2UudjEuRWRnZVN0YXRlSABCCQoHbWVzc2FnZSL6BAoPU2Vzc2lvblJlc3BvbnNlEicKB3dlbGNvbWUYASABKAsyFC5zdmMuZWRnZS52MS5XZWxjb21lSAASKgoJcmVuZXdfYWNrGAIgASgLMhUuc3ZjLmVkZ2UudjEuUmVuZXdBY2tIABIoCgV0YWJsZRgDIAEoCzIXLnN2Yy5lZGdlLnYxLlJvdXRlVGFibGVIABItCgpzdXBlcnNlZGVkGAQgASgLMhcuc3ZjLmVkZ2UudjEuU3VwZXJzZWRlZEgAEiUKBmZlbmNlZBgFIAEoCzITLnN2Yy5lZGdlLnYxLkZlbmNlZEgAEiYKB2dvX2F3YXkYBiABKAsyEy5zdmMuZWRnZS52MS5Hb0F3YXlIABIuCgt0cmFmZmljX2FjaxgHIAEoCzIXLnN2Yy5lZGdlLnYxLlRyYWZmaWNBY2tIABIjCgVnYXRlcxgIIAEoCzISLnN2Yy5lZGdlLnYxLkdhdGVzSAASKgoJcmVuZXdfbm93GAkgASgLMhUuc3ZjLmVkZ2UudjEuUmVuZXdOb3dIABIxCgxjZXJ0aWZpY2F0ZXMYCiABKAsyGS5zdmMuZWRnZS52MS5DZXJ0aWZpY2F0ZXNIABItCgpjaGFsbGVuZ2VzGAsgASgLMhcuc3ZjLmVkZ2UudjEuQ2hhbGxlbmdlc0gAEiMKBXNhbHRzGAwgASgLMhIuc3ZjLmVkZ2UudjEuU2FsdHNIABIyCg1hbmFseXRpY3NfYWNrGA0gASgLMhkuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQWNrSAASIwoFZHJhaW4YDiABKAsyEi5zdmMuZWRnZS52MS5EcmFpbkgAQgkKB21lc3NhZ2Ui/wEKBUhlbGxvEhUKDWNsdXN0ZXJfZXBvY2gYASABKAQSDwoHYm9vdF9pZBgCIAEoCRITCgtpbnN0YW5jZV9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgJEhIKCmdlbmVyYXRpb24YBSABKAQSDgoGZGlnZXN0GAYgASgJEg8KB2FkZHJlc3MYByABKAkSFAoMYmVoaW5kX2hvc3RzGAggAygJEhMKC2tub3dzX2dhdGVzGAkgASgIEhoKEmtub3dzX2NlcnRpZmljYXRlcxgKIAEoCBIXCg9rbm93c19hbmFseXRpY3MYCyABKAgSEwoLa25vd3NfZHJhaW4YDCABKAgipQEKB1dlbGNvbWUSDwoHZWRnZV9pZBgBIAEoCRIVCg1jbHVzdGVyX2Vwb2NoGAIgASgEEhUKDXNlc3Npb25fZXBvY2gYAyABKAQSFgoOcmVuZXdfZXZlcnlfbXMYBCABKA0SFAoMbGVhc2VfdHRsX21zGAUgASgNEi0KCHJlZ2lzdHJ5GAYgASgLMhsuc3ZjLm5vZGUudjEuUmVnaXN0cnlBY2Nlc3MiIwoFUmVuZXcSCQoBbhgBIAEoBBIPCgd3YWxsX21zGAIgASgEIhUKCFJlbmV3QWNrEgkKAW4YASABKAQiDAoKU3VwZXJzZWRlZCIYCgZGZW5jZWQSDgoGcmVhc29uGAEgASgJIiQKBkdvQXdheRIaChJyZWNvbm5lY3RfYWZ0ZXJfbXMYASABKA0iCgoIUmVuZXdOb3ciJgoXUmVuZXdDZXJ0aWZpY2F0ZVJlcXVlc3QSCwoDY3NyGAEgASgMIkEKGFJlbmV3Q2VydGlmaWNhdGVSZXNwb25zZRIZChFjZXJ0aWZpY2F0ZV9jaGFpbhgBIAEoCRIKCgJjYRgCIAEoCSIvChlJc3N1ZVJlZ2lzdHJ5VG9rZW5SZXF1ZXN0EhIKCnJlcG9zaXRvcnkYASABKAkiRwoaSXNzdWVSZWdpc3RyeVRva2VuUmVzcG9uc2USDQoFdG9rZW4YASABKAkSGgoSZXhwaXJlc19pbl9zZWNvbmRzGAIgASgNIogCCgpSb3V0ZVRhYmxlEioKBGtpbmQYASABKA4yHC5zdmMuZWRnZS52MS5Sb3V0ZVRhYmxlLktpbmQSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBISCgphcHBsaWVzX3RvGAMgASgEEhIKCmdlbmVyYXRpb24YBCABKAQSIwoHdXBzZXJ0cxgFIAMoCzISLnN2Yy5lZGdlLnYxLlJvdXRlEhUKDXJlbW92ZWRfaG9zdHMYBiADKAkSEgoKYnVsa190b2tlbhgHIAEoCSI/CgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABIRCg1LSU5EX0NPTVBMRVRFEAESDgoKS0lORF9ERUxUQRACIpsCCgVSb3V0ZRIMCgRob3N0GAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSDwoHY2hhbm5lbBgDIAEoCRIVCg1kZXBsb3ltZW50X2lkGAQgASgJEikKBXByb3h5GAUgASgLMhguc3ZjLmVkZ2UudjEuUHJveHlUYXJnZXRIABIrCgZzdGF0aWMYBiABKAsyGS5zdmMuZWRnZS52MS5TdGF0aWNUYXJnZXRIABInCgRwYWdlGAcgASgLMhcuc3ZjLmVkZ2UudjEuUGFnZVRhcmdldEgAEi8KCHJlZGlyZWN0GAggASgLMhsuc3ZjLmVkZ2UudjEuUmVkaXJlY3RUYXJnZXRIABIMCgRnYXRlGAkgASgJQggKBnRhcmdldCIzCgtQcm94eVRhcmdldBIRCgl1cHN0cmVhbXMYASADKAkSEQoJZW50cmFuY2VzGAIgAygJIlMKDFN0YXRpY1RhcmdldBISCgpyZXBvc2l0b3J5GAEgASgJEg4KBmRpZ2VzdBgCIAEoCRISCgpzaXplX2J5dGVzGAMgASgEEgsKA3NwYRgEIAEoCCKbAQoKUGFnZVRhcmdldBIqCgRwYWdlGAEgASgOMhwuc3ZjLmVkZ2UudjEuUGFnZVRhcmdldC5QYWdlImEKBFBhZ2USFAoQUEFHRV9VTlNQRUNJRklFRBAAEhAKDFBBR0VfU1RPUFBFRBABEhIKDlBBR0VfU1VTUEVOREVEEAISDgoKUEFHRV9FTVBUWRADEg0KCVBBR0VfRE9XThAEIh4KDlJlZGlyZWN0VGFyZ2V0EgwKBGhvc3QYASABKAkiYgoHQXBwbGllZBISCgpnZW5lcmF0aW9uGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRINCgVlcnJvchgDIAEoCRIOCgZyZXN5bmMYBCABKAgSFAoMYmVoaW5kX2hvc3RzGAUgAygJIlkKDFRyYWZmaWNCYXRjaBIOCgZzZXJpZXMYASABKAkSDgoGbnVtYmVyGAIgASgEEikKBmNvdW50cxgDIAMoCzIZLnN2Yy5lZGdlLnYxLlRyYWZmaWNDb3VudCLbAQoMVHJhZmZpY0NvdW50EhIKCnByb2plY3RfaWQYASABKAkSDwoHY2hhbm5lbBgCIAEoCRIMCgRob3VyGAMgASgEEhAKCHJlcXVlc3RzGAQgASgEEhAKCGJ5dGVzX2luGAUgASgEEhEKCWJ5dGVzX291dBgGIAEoBBISCgpzdGF0dXNfMnh4GAcgASgEEhIKCnN0YXR1c18zeHgYCCABKAQSEgoKc3RhdHVzXzR4eBgJIAEoBBISCgpzdGF0dXNfNXh4GAogASgEEhEKCXVubWV0ZXJlZBgLIAEoCCIsCgpUcmFmZmljQWNrEg4KBnNlcmllcxgBIAEoCRIOCgZudW1iZXIYAiABKAQiKQoFR2F0ZXMSIAoFZ2F0ZXMYASADKAsyES5zdmMuZWRnZS52MS5HYXRlIlAKBEdhdGUSEgoKcHJvamVjdF9pZBgBIAEoCRIQCghyZXZpc2lvbhgCIAEoCRILCgNrZXkYAyABKAwSFQoNcGFzc3dvcmRfaGFzaBgEIAEoCSJECglBbmFseXRpY3MSDgoGbnVtYmVyGAEgASgEEicKBHJvd3MYAiADKAsyGS5zdmMuZWRnZS52MS5BbmFseXRpY3NSb3ci8gMKDEFuYWx5dGljc1JvdxIOCgZzZXJpZXMYASABKAkSCwoDc2VxGAIgASgEEhIKCnByb2plY3RfaWQYAyABKAkSDwoHY2hhbm5lbBgEIAEoCRIMCgRob3VyGAUgASgEEg8KB3NhbXBsZWQYBiABKAgSEgoKc3RhdHVzXzJ4eBgHIAEoBBISCgpzdGF0dXNfM3h4GAggASgEEhIKCnN0YXR1c180eHgYCSABKAQSEgoKc3RhdHVzXzV4eBgKIAEoBBIqCgVwYXRocxgLIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50Ei4KCXJlZmVycmVycxgMIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50Ei4KCWNvdW50cmllcxgNIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50EiwKB2RldmljZXMYDiADKAsyGy5zdmMuZWRnZS52MS5BbmFseXRpY3NDb3VudBItCghicm93c2VycxgPIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50EjYKEW9wZXJhdGluZ19zeXN0ZW1zGBAgAygLMhsuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQ291bnQSEAoIdmlzaXRvcnMYESABKAwiLgoOQW5hbHl0aWNzQ291bnQSDQoFdmFsdWUYASABKAkSDQoFY291bnQYAiABKAQiHgoMQW5hbHl0aWNzQWNrEg4KBm51bWJlchgBIAEoBCIpCgVTYWx0cxIgCgVzYWx0cxgBIAMoCzIRLnN2Yy5lZGdlLnYxLlNhbHQiIQoEU2FsdBILCgNkYXkYASABKAkSDAoEc2FsdBgCIAEoDCJ9CgxDZXJ0aWZpY2F0ZXMSDgoGbnVtYmVyGAEgASgEEg0KBWZpcnN0GAIgASgIEgwKBG1vcmUYAyABKAgSKQoHdXBzZXJ0cxgEIAMoCzIYLnN2Yy5lZGdlLnYxLkNlcnRpZmljYXRlEhUKDXJlbW92ZWRfbmFtZXMYBSADKAkiPwoLQ2VydGlmaWNhdGUSDAoEbmFtZRgBIAEoCRINCgVjaGFpbhgCIAEoCRITCgtwcml2YXRlX2tleRgDIAEoCSJICgpDaGFsbGVuZ2VzEg4KBm51bWJlchgBIAEoBBIqCgpjaGFsbGVuZ2VzGAIgAygLMhYuc3ZjLmVkZ2UudjEuQ2hhbGxlbmdlIjgKCUNoYWxsZW5nZRIMCgRob3N0GAEgASgJEg0KBXRva2VuGAIgASgJEg4KBmFuc3dlchgDIAEoCSJBChBDZXJ0aWZpY2F0ZXNIZWxkEg4KBm51bWJlchgBIAEoBBINCgVlcnJvchgCIAEoCRIOCgZ0b2tlbnMYAyADKAkiWwoFRHJhaW4SEgoKZ2VuZXJhdGlvbhgBIAEoBBINCgVsZWF2ZRgCIAEoCBITCgtpbl9yb3RhdGlvbhgDIAEoCBIaChJ0ZWxsc19jZXJ0aWZpY2F0ZXMYBCABKAgi2AEKCUVkZ2VTdGF0ZRISCgpnZW5lcmF0aW9uGAEgASgEEisKBXBoYXNlGAIgASgOMhwuc3ZjLmVkZ2UudjEuRWRnZVN0YXRlLlBoYXNlEg0KBWxhY2tzGAMgASgJEg8KB3VucmVhZHkYBCABKAkiagoFUGhhc2USFQoRUEhBU0VfVU5TUEVDSUZJRUQQABIRCg1QSEFTRV9TRVJWSU5HEAESEQoNUEhBU0VfTEVBVklORxACEhEKDVBIQVNFX0NMT1NJTkcQAxIRCg1QSEFTRV9EUkFJTkVEEAQynwIKC0VkZ2VTZXJ2aWNlEkgKB1Nlc3Npb24SGy5zdmMuZWRnZS52MS5TZXNzaW9uUmVxdWVzdBocLnN2Yy5lZGdlLnYxLlNlc3Npb25SZXNwb25zZSgBMAESXwoQUmVuZXdDZXJ0aWZpY2F0ZRIkLnN2Yy5lZGdlLnYxLlJlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0GiUuc3ZjLmVkZ2UudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEmUKEklzc3VlUmVnaXN0cnlUb2tlbhImLnN2Yy5lZGdlLnYxLklzc3VlUmVnaXN0cnlUb2tlblJlcXVlc3QaJy5zdmMuZWRnZS52MS5Jc3N1ZVJlZ2lzdHJ5VG9rZW5SZXNwb25zZWIGcHJvdG8z", [file_svc_node_v1_node]);
 
 /**
  * @generated from message svc.edge.v1.SessionRequest
@@ -59,6 +59,12 @@ export type SessionRequest = Message<"svc.edge.v1.SessionRequest"> & {
      */
     value: CertificatesHeld;
     case: "certificatesHeld";
+  } | {
+    /**
+     * @generated from field: svc.edge.v1.EdgeState edge_state = 8;
+     */
+    value: EdgeState;
+    case: "edgeState";
   } | { case: undefined; value?: undefined };
 };
 
@@ -154,6 +160,12 @@ export type SessionResponse = Message<"svc.edge.v1.SessionResponse"> & {
      */
     value: AnalyticsAck;
     case: "analyticsAck";
+  } | {
+    /**
+     * @generated from field: svc.edge.v1.Drain drain = 14;
+     */
+    value: Drain;
+    case: "drain";
   } | { case: undefined; value?: undefined };
 };
 
@@ -232,6 +244,13 @@ export type Hello = Message<"svc.edge.v1.Hello"> & {
    * @generated from field: bool knows_analytics = 11;
    */
   knowsAnalytics: boolean;
+
+  /**
+   * Heeds Drain, and says EdgeState. What does not is drained at once, and in rotation from its first Hello.
+   *
+   * @generated from field: bool knows_drain = 12;
+   */
+  knowsDrain: boolean;
 };
 
 /**
@@ -1397,6 +1416,131 @@ export type CertificatesHeld = Message<"svc.edge.v1.CertificatesHeld"> & {
  */
 export const CertificatesHeldSchema: GenMessage<CertificatesHeld> = /*@__PURE__*/
   messageDesc(file_svc_edge_v1_edge, 36);
+
+/**
+ * Whether visitors are to come here: first thing after the Welcome, and again whenever it changes.
+ *
+ * @generated from message svc.edge.v1.Drain
+ */
+export type Drain = Message<"svc.edge.v1.Drain"> & {
+  /**
+   * Rises with each drain and each end of one.
+   *
+   * @generated from field: uint64 generation = 1;
+   */
+  generation: bigint;
+
+  /**
+   * @generated from field: bool leave = 2;
+   */
+  leave: boolean;
+
+  /**
+   * Deployments wait for this edge. Where they do not, it may be told too late that a container is gone.
+   *
+   * @generated from field: bool in_rotation = 3;
+   */
+  inRotation: boolean;
+
+  /**
+   * Certificates and Challenges are told: without them it is not whole.
+   *
+   * @generated from field: bool tells_certificates = 4;
+   */
+  tellsCertificates: boolean;
+};
+
+/**
+ * Describes the message svc.edge.v1.Drain.
+ * Use `create(DrainSchema)` to create a new message.
+ */
+export const DrainSchema: GenMessage<Drain> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 37);
+
+/**
+ * How far an edge is; first as an answer to Drain, and again whenever it changes.
+ *
+ * @generated from message svc.edge.v1.EdgeState
+ */
+export type EdgeState = Message<"svc.edge.v1.EdgeState"> & {
+  /**
+   * Of the Drain that it heeds.
+   *
+   * @generated from field: uint64 generation = 1;
+   */
+  generation: bigint;
+
+  /**
+   * @generated from field: svc.edge.v1.EdgeState.Phase phase = 2;
+   */
+  phase: EdgeState_Phase;
+
+  /**
+   * What it does not have yet of what visitors need; empty: it is whole.
+   *
+   * @generated from field: string lacks = 3;
+   */
+  lacks: string;
+
+  /**
+   * Why its health is bad; empty: it is good.
+   *
+   * @generated from field: string unready = 4;
+   */
+  unready: string;
+};
+
+/**
+ * Describes the message svc.edge.v1.EdgeState.
+ * Use `create(EdgeStateSchema)` to create a new message.
+ */
+export const EdgeStateSchema: GenMessage<EdgeState> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 38);
+
+/**
+ * @generated from enum svc.edge.v1.EdgeState.Phase
+ */
+export const EdgeState_Phase = {
+  /**
+   * @generated from enum value: PHASE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * @generated from enum value: PHASE_SERVING = 1;
+   */
+  SERVING: 1,
+
+  /**
+   * Its health says that it leaves, and all else is as before.
+   *
+   * @generated from enum value: PHASE_LEAVING = 2;
+   */
+  LEAVING: 2,
+
+  /**
+   * Connections are asked to end, and ended.
+   *
+   * @generated from enum value: PHASE_CLOSING = 3;
+   */
+  CLOSING: 3,
+
+  /**
+   * @generated from enum value: PHASE_DRAINED = 4;
+   */
+  DRAINED: 4,
+} as const;
+
+/**
+ * @generated from enum svc.edge.v1.EdgeState.Phase
+ */
+export type EdgeState_Phase = (typeof EdgeState_Phase)[keyof typeof EdgeState_Phase] | UnknownEnum;
+
+/**
+ * Describes the enum svc.edge.v1.EdgeState.Phase.
+ */
+export const EdgeState_PhaseSchema: GenEnum<EdgeState_Phase> = /*@__PURE__*/
+  enumDesc(file_svc_edge_v1_edge, 38, 0);
 
 /**
  * @generated from service svc.edge.v1.EdgeService
