@@ -55,6 +55,12 @@ export const askAgainMs = (retryAfterMs: number | null): number =>
 export const isRunningOut = (held: Validity, now: Date): boolean =>
   held.notAfter.getTime() - now.getTime() < lifeMs(held) / 4;
 
+/** Whether edges are to serve a custom domain over TLS: it is proven, enabled, and leads here, perhaps through a proxy. */
+export const isWanted = (domain: { status: string; routing_target: string; dns_status: string | null }): boolean =>
+  domain.status === "verified" &&
+  domain.routing_target !== "disabled" &&
+  (domain.dns_status === "direct" || domain.dns_status === "proxied");
+
 /** Orders of the past that count against a limit of the CA. */
 export interface Spent {
   count: number;

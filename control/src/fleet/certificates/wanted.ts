@@ -1,5 +1,6 @@
 import { apexOf, wwwTwinOf } from "@svc/proto/domains";
 import type { Db } from "../../stores/db/pool.ts";
+import { isWanted } from "./rules.ts";
 
 /** A name that edges are to serve over TLS. */
 export interface WantedName {
@@ -22,7 +23,7 @@ export async function loadWanted(
 ): Promise<Map<string, WantedName>> {
   const rows = await db
     .selectFrom("custom_domain")
-    .select(["domain", "routing_target", "dns_status"])
+    .select(["domain", "status", "routing_target", "dns_status"])
     .where("status", "=", "verified")
     .$if(registeredDomain !== null, (query) =>
       query.where((where) =>
@@ -38,8 +39,7 @@ export async function loadWanted(
   };
   // Whoever proved the twin itself decides about it.
   const proven = new Set(rows.map(({ domain }) => domain));
-  for (const { domain, routing_target, dns_status } of rows) {
-    if (routing_target === "disabled" || (dns_status !== "direct" && dns_status !== "proxied")) continue;
+  for (const { domain } of rows.filter(isWanted)) {
     add(domain, null);
     const twin = wwwTwinOf(domain);
     if (twin !== null && !proven.has(twin)) add(twin, domain);
