@@ -12,8 +12,8 @@ import { openServingFiles, type ServingFiles } from "./serving.ts";
 export interface Certificates {
   /** Puts a message into force, after those before it. On disk when it returns. What could not be taken over, or an empty text. */
   learn(message: CertificatesMessage): Promise<string>;
-  /** How many names have one. */
-  count(): number;
+  /** When each of those that are shown ends. */
+  ends(): Date[];
   /** Secret part of the address at which Caddy asks itself for certificates. Stays the same for as long as the disk does. */
   readonly path: string;
 }
@@ -33,7 +33,7 @@ export async function openCertificates(dir: string, servingDir: string, log: Log
   await mkdir(dir, { recursive: true, mode: 0o700 });
   await chmod(dir, 0o700);
   const serving = openServingFiles(servingDir, { dir: 0o750, file: 0o640 });
-  /** Digests of what is on disk and served, by name. */
+  /** What is on disk and served, by name. */
   const held = await restore(dir, serving, log);
   const path = await secretPath(dir);
   const limit = createLimiter({ total: writesAtOnce });
@@ -43,11 +43,11 @@ export async function openCertificates(dir: string, servingDir: string, log: Log
 
   async function put({ name, chain, privateKey }: Certificate): Promise<void> {
     const pem = `${chain.trim()}\n${privateKey.trim()}\n`;
-    const digest = digestOf(pem);
-    if (held.get(name) === digest) return;
+    const known = heldOf(pem);
+    if (held.get(name)?.digest === known.digest) return;
     await writeDurably(join(dir, fileNameOf(name)), pem, { mode: 0o600 });
     serving.put(fileNameOf(name), pem);
-    held.set(name, digest);
+    held.set(name, known);
   }
 
   async function remove(name: string): Promise<void> {
@@ -92,7 +92,7 @@ export async function openCertificates(dir: string, servingDir: string, log: Log
 
   return {
     path,
-    count: () => held.size,
+    ends: () => [...held.values()].map(({ end }) => end),
     learn(message) {
       const applied = last.then(() => apply(message));
       last = applied.catch(() => {});
@@ -101,7 +101,17 @@ export async function openCertificates(dir: string, servingDir: string, log: Log
   };
 }
 
-const digestOf = (pem: string): string => createHash("sha256").update(pem).digest("hex");
+interface Held {
+  /** Of chain and key. */
+  digest: string;
+  end: Date;
+}
+
+/** Of a chain and its key, in one text. */
+const heldOf = (pem: string): Held => ({
+  digest: createHash("sha256").update(pem).digest("hex"),
+  end: new Date(new X509Certificate(pem).validTo),
+});
 
 /** Why a certificate is not served: what Caddy cannot read would end every handshake for the name. */
 function problemOf({ name, chain, privateKey }: Certificate): string | null {
@@ -116,8 +126,8 @@ function problemOf({ name, chain, privateKey }: Certificate): string | null {
 }
 
 /** What is on disk comes into force, and nothing else does. */
-async function restore(dir: string, serving: ServingFiles, log: Log): Promise<Map<string, string>> {
-  const held = new Map<string, string>();
+async function restore(dir: string, serving: ServingFiles, log: Log): Promise<Map<string, Held>> {
+  const held = new Map<string, Held>();
   const limit = createLimiter({ total: writesAtOnce });
   const take = async (file: string): Promise<void> => {
     const path = join(dir, file);
@@ -135,7 +145,7 @@ async function restore(dir: string, serving: ServingFiles, log: Log): Promise<Ma
       return rename(path, `${path}.damaged`);
     }
     serving.put(file, pem);
-    held.set(name, digestOf(pem));
+    held.set(name, heldOf(pem));
   };
   await Promise.all((await readdir(dir)).map((file) => limit(() => take(file))));
   for (const file of serving.names()) if (!held.has(nameOfFile(file) ?? "")) serving.remove(file);
