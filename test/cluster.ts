@@ -57,11 +57,11 @@ const apiMs = 30_000;
 const envelope = z.record(z.string(), z.unknown());
 
 /**
- * Starts the platform as `npm start` does, with `agents` nodes; `ha`: as `npm start -- --ha` does. `control` are settings
+ * Starts the platform as `npm start` does, with `agents` nodes; `ha` and `acme`: as `npm start -- --ha` and `--acme` do. `control` are settings
  * over the usual ones.
  */
 export async function startCluster(
-  options: { agents?: number; ha?: boolean; control?: Record<string, string> } = {},
+  options: { agents?: number; ha?: boolean; acme?: boolean; control?: Record<string, string> } = {},
 ): Promise<Cluster> {
   const settings = readSettings(process.env, repositoryRoot);
   const dir = await makeClusterDir();
@@ -85,6 +85,7 @@ export async function startCluster(
       dir: platformDir(dir),
       agents: options.agents ?? 3,
       ha: options.ha ?? false,
+      acme: options.acme ?? false,
       ports,
       networks,
       fresh: false,

@@ -130,3 +130,47 @@ describe("the bucket outside of this site", () => {
     expect(() => read(settings)).toThrow(says);
   });
 });
+
+describe("the records that prove the content domain", () => {
+  const dir = mkdtempSync(join(tmpdir(), "svc-config-"));
+  afterAll(() => rmSync(dir, { recursive: true }));
+  const file = join(dir, "dns-key");
+  writeFileSync(file, randomBytes(32).toString("base64"));
+  const short = join(dir, "dns-key-short");
+  writeFileSync(short, "c2hvcnQ=");
+  const base = { SVC_CONTENT_URL: "https://sites.svc.example", SVC_ACME_DIRECTORY: "https://ca.test/dir" };
+  const update = {
+    ...{ SVC_ACME_DNS_SERVER: "10.0.0.53", SVC_ACME_DNS_KEY_NAME: "svc-acme", SVC_ACME_DNS_KEY_FILE: file },
+  };
+  const read = (settings: Record<string, string>) =>
+    readConfig(new Date(), { ...required, ...base, ...settings }).acme?.wildcard;
+
+  test("are written by nobody, by messages, or by a program", () => {
+    expect(read({})).toBeNull();
+    expect(read(update)).toMatchObject({
+      name: "*.sites.svc.example",
+      dns: { by: "update", server: { host: "10.0.0.53", port: 53 }, zone: "svc.example", key: { name: "svc-acme" } },
+    });
+    const elsewhere = read({
+      ...update,
+      SVC_ACME_DNS_SERVER: "[fd00::53]:5353",
+      SVC_ACME_DNS_ZONE: "sites.svc.example",
+    });
+    expect(elsewhere?.dns).toMatchObject({ server: { host: "fd00::53", port: 5353 }, zone: "sites.svc.example" });
+    expect(read({ SVC_ACME_DNS_HOOK: "/opt/dns" })?.dns).toEqual({ by: "hook", program: "/opt/dns" });
+  });
+
+  test.each<[Record<string, string>, RegExp]>([
+    [{ ...update, SVC_ACME_DNS_HOOK: "/opt/dns" }, /^SVC_ACME_DNS_HOOK: set it, or/],
+    [{ ...update, SVC_ACME_DNS_SERVER: "" }, /^SVC_ACME_DNS_SERVER: set it as well/],
+    [{ ...update, SVC_ACME_DNS_KEY_NAME: "" }, /^SVC_ACME_DNS_KEY_NAME: set it as well/],
+    [{ ...update, SVC_ACME_DNS_KEY_FILE: "" }, /^SVC_ACME_DNS_KEY_FILE: set it as well/],
+    [{ ...update, SVC_ACME_DNS_KEY_FILE: short }, /^SVC_ACME_DNS_KEY_FILE: has to hold/],
+    [{ ...update, SVC_ACME_DNS_SERVER: "ns.svc.example" }, /^SVC_ACME_DNS_SERVER: must be an address/],
+    [{ ...update, SVC_ACME_DNS_KEY_NAME: "a b" }, /^SVC_ACME_DNS_KEY_NAME: must be/],
+    [{ SVC_ACME_DNS_HOOK: "dns" }, /^SVC_ACME_DNS_HOOK: must be the absolute path/],
+    [{ SVC_ACME_DIRECTORY: "", SVC_ACME_DNS_HOOK: "/opt/dns" }, /^SVC_ACME_DIRECTORY: set it/],
+  ])("%o is refused", (settings, message) => {
+    expect(() => read(settings)).toThrow(message);
+  });
+});

@@ -1,10 +1,12 @@
 import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
 import { builderImageOf } from "@svc/proto";
+import { apexOf } from "@svc/proto/domains";
 import { BadTokenKey, checkTokenPair } from "@svc/registry";
 import { ownRegistry } from "./fleet/images/own.ts";
 import { defaultApiUrl } from "./identity/githost/settings.ts";
 import { type Settings, settings } from "./settings/schema.ts";
-import type { Config, GithostConfig, ListenAddress } from "./settings/settings.ts";
+import type { Config, DnsWriterConfig, GithostConfig, ListenAddress } from "./settings/settings.ts";
 import { isGuessable, unsafeSetting } from "./settings/unsafe.ts";
 
 const absent = (value: unknown) => (value === "" ? undefined : value);
@@ -130,9 +132,12 @@ function offsite(s: Settings): Config["offsite"] {
   return { endpoint, bucket, region, prefix, accessKeyId, secretAccessKey };
 }
 
-function acme(s: Settings): Config["acme"] {
+function acme(s: Settings, contentDomain: string): Config["acme"] {
   const { SVC_ACME_DIRECTORY: first, SVC_ACME_FALLBACK_DIRECTORY: second, SVC_ACME_ROOT_FILE: rootFile } = s;
+  const dns = dnsWriter(s, contentDomain);
   if (first === undefined) {
+    if (dns !== null)
+      throw new ConfigError("SVC_ACME_DIRECTORY: set it, or none of SVC_ACME_DNS_…: nobody asks for records");
     if (second !== undefined) throw new ConfigError("SVC_ACME_DIRECTORY: set it to the CA that is asked first");
     return null;
   }
@@ -141,7 +146,36 @@ function acme(s: Settings): Config["acme"] {
     email: s.SVC_ACME_EMAIL ?? null,
     rootPem: rootFile === undefined ? null : readFile(rootFile, "SVC_ACME_ROOT_FILE").toString("utf8"),
     profile: s.SVC_ACME_PROFILE,
+    wildcard: dns && { name: `*.${contentDomain}`, dns },
   };
+}
+
+const dnsPort = 53;
+/** Of what hmac-sha256 is as good as with more. */
+const dnsKeyBytesMin = 16;
+
+/** A program, or all that messages to a server need; both would be two answers to one question. */
+function dnsWriter(s: Settings, contentDomain: string): DnsWriterConfig | null {
+  const {
+    SVC_ACME_DNS_HOOK: program,
+    SVC_ACME_DNS_SERVER: server,
+    SVC_ACME_DNS_ZONE: zone,
+    SVC_ACME_DNS_KEY_NAME: name,
+    SVC_ACME_DNS_KEY_FILE: file,
+  } = s;
+  if ([server, zone, name, file].every((value) => value === undefined))
+    return program === undefined ? null : { by: "hook", program };
+  if (program !== undefined) throw new ConfigError("SVC_ACME_DNS_HOOK: set it, or the other ones of SVC_ACME_DNS_…");
+  if (server === undefined || name === undefined || file === undefined) {
+    const missing = server === undefined ? "SERVER" : name === undefined ? "KEY_NAME" : "KEY_FILE";
+    throw new ConfigError(`SVC_ACME_DNS_${missing}: set it as well, or none of SVC_ACME_DNS_…`);
+  }
+  const secret = Buffer.from(readFile(file, "SVC_ACME_DNS_KEY_FILE").toString("utf8").trim(), "base64");
+  if (secret.length < dnsKeyBytesMin)
+    throw new ConfigError(`SVC_ACME_DNS_KEY_FILE: has to hold the base64 of ${dnsKeyBytesMin} bytes or more`);
+  const hasPort = isIP(server) === 0 && /:\d+$/.test(server);
+  const at = hasPort ? listenAddress(server) : { host: server.replace(/^\[|\]$/g, ""), port: dnsPort };
+  return { by: "update", server: at, zone: (zone ?? apexOf(contentDomain)).toLowerCase(), key: { name, secret } };
 }
 
 const publicAddress = (host: string | undefined, port: number) => (host === undefined ? null : { host, port });
@@ -194,7 +228,7 @@ export function readConfig(now: Date, env: Readonly<Record<string, string | unde
       edgeAddresses: s.SVC_EDGE_ADDRESSES,
       cdnRanges: s.SVC_CDN_RANGES,
     },
-    acme: acme(s),
+    acme: acme(s, content.hostname),
     registry: {
       url: new URL(s.SVC_REGISTRY_URL).origin,
       publicHost: s.SVC_REGISTRY_PUBLIC_URL === undefined ? null : ownRegistry(s.SVC_REGISTRY_PUBLIC_URL).host,

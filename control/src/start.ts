@@ -10,6 +10,7 @@ import { type Collector, createCollector } from "./fleet/artifacts/collect.ts";
 import { collectBaseImages } from "./fleet/base-images/collect.ts";
 import { createBaseImages } from "./fleet/base-images/fetch.ts";
 import { openAuthority } from "./fleet/ca/authority.ts";
+import { createDnsWriter } from "./fleet/certificates/dns-writer.ts";
 import { startCertificates } from "./fleet/certificates/start.ts";
 import { certificateKind } from "./fleet/certificates/worker.ts";
 import { createFleet, type Fleet } from "./fleet/cluster/fleet.ts";
@@ -192,7 +193,10 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       startCertificates({
         ...{ clock, random, db, secrets, listener, resolver, fleet, acme, metrics, log },
         edgeHost: config.domains.edgeHost,
-        wildcard: null,
+        wildcard: acme.wildcard && {
+          name: acme.wildcard.name,
+          dns: createDnsWriter({ clock, random }, acme.wildcard.dns),
+        },
       }),
     );
   const link = stack.use(

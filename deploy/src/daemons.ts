@@ -39,6 +39,8 @@ export interface DaemonFacts {
   env: NodeJS.ProcessEnv;
   /** Settings of control over those made here. */
   control: Record<string, string>;
+  /** Sites get certificates of a CA, and not of Caddy's own. */
+  acme?: boolean;
 }
 
 /**
@@ -188,7 +190,7 @@ export const routerSpec = (facts: DaemonFacts): ProgramSpec => ({
     SVC_BOOTSTRAP_TOKEN_FILE: routerTokenFile(facts.layout),
     SVC_EDGE_HTTP: loopback(facts.ports.http),
     SVC_EDGE_HTTPS: loopback(facts.ports.https),
-    SVC_EDGE_TLS: "internal",
+    SVC_EDGE_TLS: facts.acme === true ? "acme" : "internal",
     SVC_CADDY_ADMIN: facts.layout.caddyAdmin,
     SVC_ROUTER_LISTEN: loopback(facts.ports.pages),
     SVC_EDGE_CERTIFICATES_LISTEN: loopback(facts.ports.certificates),

@@ -16,6 +16,8 @@ const schema = z.object({
   admin: z.object({ email: z.string(), password: z.string() }),
   /** Directory with each mail that local mode would send, as JSON. */
   outbox: z.string(),
+  /** With `--acme`: the file of the texts that the local DNS server tells. */
+  dnsRecords: z.string().nullable().default(null),
   /** host:port of the artifact registry. */
   registry: z.string(),
   examples: z.array(z.object({ name: z.string(), url: z.string() })),
@@ -23,7 +25,7 @@ const schema = z.object({
 export type Info = z.infer<typeof schema>;
 
 export async function writeInfo(platform: Platform, examples: DeployedExample[]): Promise<Info> {
-  const { apiUrl, apiUrls, edgeHttp, edgeHttps, contentDomain, admin, layout, registry } = platform;
+  const { apiUrl, apiUrls, edgeHttp, edgeHttps, contentDomain, admin, layout, registry, dnsRecords } = platform;
   const info = {
     apiUrl,
     apiUrls,
@@ -32,6 +34,7 @@ export async function writeInfo(platform: Platform, examples: DeployedExample[])
     contentDomain,
     admin,
     outbox: layout.outbox,
+    dnsRecords,
     registry: registry.host,
     examples,
   };
@@ -60,6 +63,15 @@ export function renderInfo(info: Info): string {
     ["Sign in", `${info.admin.email}  ${info.admin.password}`],
     ...info.examples.map(({ name, url }): Row => [`Example ${name}`, url]),
     ["Mail", info.outbox],
+    ...(info.dnsRecords === null
+      ? []
+      : [
+          ["TXT records", `${info.dnsRecords}  (a line each: name text)`] satisfies Row,
+          [
+            "",
+            "every name leads to 127.0.0.1 by the local DNS server, and certificates are of a CA that nobody trusts",
+          ] satisfies Row,
+        ]),
     // By its path: elsewhere `npx svc` is a program of somebody else.
     ["Command line", `${svc} login --api-url ${info.apiUrl}`],
     ...(info.apiUrls.length === 1

@@ -32,6 +32,8 @@ export interface Layout {
   databaseProxy(number: number): string;
   router: string;
   caddy: string;
+  /** Of the CA and the DNS server of `--acme`. */
+  acme: string;
   /** In memory, with a short name: holds a Unix socket (whose path may have 107 characters) and the route table. */
   runtime: string;
   caddyAdmin: string;
@@ -69,6 +71,7 @@ export function layoutOf(dir: string, runtimeRoot: string): Layout {
     databaseProxy: (number) => join(dir, "dbproxies", String(number)),
     router: join(dir, "router"),
     caddy: join(dir, "caddy"),
+    acme: join(dir, "acme"),
     runtime,
     caddyAdmin: join(runtime, "caddy.sock"),
     routeTable: join(runtime, "table"),

@@ -51,10 +51,12 @@ interface Mode {
   fresh: boolean;
   /** Three replicas of control and three members of etcd. */
   ha: boolean;
+  /** Certificates of a CA on this machine. */
+  acme: boolean;
 }
 
 /** Runs the platform in this process until asked to stop. */
-async function runPlatform(settings: LocalSettings, { fresh, ha }: Mode): Promise<void> {
+async function runPlatform(settings: LocalSettings, { fresh, ha, acme }: Mode): Promise<void> {
   const stop = stopRequest();
   const giveUp = new AbortController();
   void stop.then(() => {
@@ -69,6 +71,7 @@ async function runPlatform(settings: LocalSettings, { fresh, ha }: Mode): Promis
     networks: { containers: "10.213", nodes: "127.0.1" },
     fresh,
     ha,
+    acme,
     durable: true,
     env: process.env,
     log: say,
@@ -97,12 +100,12 @@ async function offerExamples(settings: LocalSettings, platform: Platform): Promi
 }
 
 /** Starts a supervisor in the background and waits until everything serves. */
-async function detach(settings: LocalSettings, { fresh, ha }: Mode): Promise<Info> {
+async function detach(settings: LocalSettings, { fresh, ha, acme }: Mode): Promise<Info> {
   const { info: infoFile, supervisor } = layoutIn(settings.dir);
   await rm(infoFile, { force: true });
   const logFile = `${settings.dir}.log`;
   const output = openSync(logFile, "w", 0o600);
-  const flags = [...(fresh ? ["--fresh"] : []), ...(ha ? ["--ha"] : [])];
+  const flags = [...(fresh ? ["--fresh"] : []), ...(ha ? ["--ha"] : []), ...(acme ? ["--acme"] : [])];
   const child = spawnProgram([nodeBinary(), join(repositoryRoot, "deploy/src/main.ts"), "start", ...flags], {
     detached: true,
     stdio: ["ignore", output, output],
@@ -136,9 +139,9 @@ async function detach(settings: LocalSettings, { fresh, ha }: Mode): Promise<Inf
 
 async function start(args: string[]): Promise<void> {
   const flag = { type: "boolean" } as const;
-  const { values } = parseArgs({ args, options: { detach: flag, fresh: flag, ha: flag } });
+  const { values } = parseArgs({ args, options: { detach: flag, fresh: flag, ha: flag, acme: flag } });
   const settings = readSettings(process.env, repositoryRoot);
-  const mode: Mode = { fresh: values.fresh === true, ha: values.ha === true };
+  const mode: Mode = { fresh: values.fresh === true, ha: values.ha === true, acme: values.acme === true };
   const layout = layoutIn(settings.dir);
   if ((await findSupervisor(layout.supervisor)) !== null) {
     const info = await readInfo(layout.info);
@@ -163,7 +166,8 @@ const commands: Record<string, (args: string[]) => Promise<void>> = { start, sto
 const [name = "start", ...args] = process.argv.slice(2);
 try {
   const command = commands[name];
-  if (command === undefined) throw new SettingsError("usage: main.ts start [--detach] [--fresh] [--ha] | stop");
+  if (command === undefined)
+    throw new SettingsError("usage: main.ts start [--detach] [--fresh] [--ha] [--acme] | stop");
   await command(args);
 } catch (error) {
   const forPeople = [PlatformError, ProgramError, SettingsError, CommandError, ApiRefused].some(

@@ -5,6 +5,7 @@ import type { Clock } from "@svc/runtime/clock";
 import { run } from "@svc/runtime/command";
 import { writeDurably } from "@svc/runtime/durable-file";
 import type Docker from "dockerode";
+import { provideAcme } from "./acme/acme.ts";
 import { ensureSecrets, prepareCluster, readAdminEmail, readState } from "./administration.ts";
 import { ensureNodeImages, publishBaseImage } from "./base-image.ts";
 import { provideCaddy } from "./caddy.ts";
@@ -46,6 +47,8 @@ export interface PlatformOptions {
   agents: number;
   /** Three replicas of control and three members of etcd instead of one each; Postgres and the registry stay single. */
   ha?: boolean;
+  /** A CA and a DNS server on loopback, from which sites have certificates. */
+  acme?: boolean;
   adminEmail: string;
   baseImage: string;
   builderImage: string;
@@ -78,10 +81,12 @@ export interface Platform extends AsyncDisposable {
   clusterId: string;
   admin: { email: string; password: string };
   registry: OperatedRegistry;
+  /** With `acme`: the file of the texts that the local DNS server tells. Else null. */
+  dnsRecords: string | null;
   docker: Docker;
   baseImage: string;
   /**
-   * postgres, etcd, registry, control, agent-1…, dbproxy-1…, caddy, router; with `ha` etcd-1 to etcd-3 and control-1 to control-3.
+   * postgres, etcd, registry, (with `acme`) pebble, control, agent-1…, dbproxy-1…, caddy, router; with `ha` etcd-1 to etcd-3 and control-1 to control-3.
    * Throws for another name.
    */
   program(name: string): Program;
@@ -170,7 +175,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     for (const name of await endLeftovers(clock, layout.runRecords))
       log(`ended ${name}, left over from a run that was cut short`);
     if (!options.fresh) await refuseOtherKind(layout, ha);
-    const taken = await takenPorts(ports, ha);
+    const taken = await takenPorts(ports, { ha, acme: options.acme ?? false });
     if (taken.length > 0) throw new PlatformError(taken.join("\n"));
     // Others may pass through (Postgres runs as its own user); what must not be read is in files of mode 0600.
     await mkdir(layout.dir, { recursive: true, mode: 0o711 });
@@ -196,7 +201,15 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const databaseImages = ensureDatabaseImages({ clock, docker: engine.docker, images: options.databaseImages, log });
     const storage = startStorage(options, layout, roster.start);
     await settleAll([images, databaseImages, storage]);
-    const facts: DaemonFacts = { ...options, ...(await storage), layout, control: options.control ?? {} };
+    const acme = options.acme
+      ? stack.use(await provideAcme({ dir: layout.acme, ports, contentDomain, env: options.env }))
+      : null;
+    if (acme !== null) {
+      stack.defer(() => roster.stop(["pebble"]));
+      await roster.start(acme.spec);
+    }
+    const settings = { ...acme?.control, ...options.control };
+    const facts: DaemonFacts = { ...options, ...(await storage), layout, control: settings };
 
     const control = async (...args: string[]): Promise<string> => {
       const { argv, env } = controlCommand(facts, args);
@@ -252,6 +265,7 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
       clusterId,
       admin: { email: (await readAdminEmail(layout)) ?? options.adminEmail, password: adminPassword },
       registry,
+      dnsRecords: acme?.recordsFile ?? null,
       docker: engine.docker,
       baseImage: options.baseImage,
       program(name) {

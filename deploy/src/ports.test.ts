@@ -7,7 +7,7 @@ import { freePorts, memberPorts, replicaPorts, takenPorts } from "./ports.ts";
 test("free ports are all different and free", async () => {
   const ports = await freePorts(systemRandom);
   expect(new Set(Object.values(ports)).size).toBe(Object.keys(ports).length);
-  expect(await takenPorts(ports, true)).toEqual([]);
+  expect(await takenPorts(ports, { ha: true, acme: true })).toEqual([]);
 });
 
 test("a platform has one replica and one member, and three of each with high availability", async () => {
@@ -24,7 +24,7 @@ test("the ports of further replicas matter only where there are any", async () =
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
   const ports = { ...(await freePorts(systemRandom)), link3: port };
-  const [alone, three] = [await takenPorts(ports, false), await takenPorts(ports, true)];
+  const [alone, three] = [await takenPorts(ports), await takenPorts(ports, { ha: true })];
   server.close();
   expect(alone).toEqual([]);
   expect(three).toEqual([expect.stringContaining("SVC_PORT_LINK_3")]);

@@ -27,6 +27,9 @@ export const portSettings = {
     port: 4640,
     use: "database proxies for one another, each at its node's address",
   },
+  acme: { setting: "SVC_PORT_ACME", port: 4490, use: "CA of --acme" },
+  acmeRoots: { setting: "SVC_PORT_ACME_ROOTS", port: 4491, use: "what the CA of --acme shows of itself" },
+  dns: { setting: "SVC_PORT_DNS", port: 4453, use: "DNS server of --acme" },
   api2: { setting: "SVC_PORT_API_2", port: 4010, use: "API of the second replica" },
   api3: { setting: "SVC_PORT_API_3", port: 4020, use: "API of the third replica" },
   link2: { setting: "SVC_PORT_LINK_2", port: 7453, use: "link of the second replica" },
@@ -84,6 +87,8 @@ const isOfHa = (name: PortName): boolean => /[23]$/.test(name);
 
 const loopback = "127.0.0.1";
 
+const ofAcme: readonly PortName[] = ["acme", "acmeRoots", "dns"];
+
 /** Whether nobody listens on the port. */
 export function isFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
@@ -94,9 +99,13 @@ export function isFree(port: number): Promise<boolean> {
 }
 
 /** One line per port that is needed and taken, naming the setting that moves it; empty when all are free. */
-export async function takenPorts(ports: Ports, ha = false): Promise<string[]> {
+export async function takenPorts(
+  ports: Ports,
+  { ha = false, acme = false }: { ha?: boolean; acme?: boolean } = {},
+): Promise<string[]> {
   const lines: string[] = [];
-  for (const name of portNames.filter((each) => ha || !isOfHa(each))) {
+  const isUsed = (name: PortName) => (ha || !isOfHa(name)) && (acme || !ofAcme.includes(name));
+  for (const name of portNames.filter(isUsed)) {
     const { setting, use } = portSettings[name];
     if (!(await isFree(ports[name]))) {
       lines.push(`port ${ports[name]} (${use}) is taken; free it, or set ${setting} to another port`);

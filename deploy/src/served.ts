@@ -1,4 +1,5 @@
-import { request } from "node:http";
+import { request as requestPlain } from "node:http";
+import { request as requestTls } from "node:https";
 import type { Clock } from "@svc/runtime/clock";
 import { sleep } from "@svc/runtime/sleep";
 
@@ -7,9 +8,14 @@ const requestMs = 5_000;
 
 /** Status of a site on loopback. The name is only sent, not looked up: the C library does not know *.localhost. */
 function siteStatus(url: string): Promise<number> {
-  const { port, host } = new URL(url);
+  const { port, host, hostname, protocol } = new URL(url);
+  const about = { host: "127.0.0.1", port, headers: { host }, timeout: requestMs, agent: false } as const;
   return new Promise((resolve, reject) => {
-    const sent = request({ host: "127.0.0.1", port, headers: { host }, timeout: requestMs, agent: false });
+    const sent =
+      protocol === "https:"
+        ? // Of a CA of this machine that nobody trusts.
+          requestTls({ ...about, servername: hostname, rejectUnauthorized: false })
+        : requestPlain(about);
     sent.once("response", (reply) => {
       reply.resume();
       resolve(reply.statusCode ?? 0);

@@ -70,7 +70,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
         log,
       }),
     );
-  watchGauges(metrics, { applier, traffic });
+  watchGauges(metrics, clock, { applier, traffic, certificates });
   const operators =
     config.metricsListen === null
       ? null

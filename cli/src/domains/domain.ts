@@ -56,6 +56,25 @@ const stateStyles = { pending: "yellow", verified: "green", failed: "red" } as c
 export const stateOf = ({ status }: CustomDomain, { paint }: Pick<Screen, "paint">): string =>
   paint(stateStyles[status], status);
 
+const certificateStyles = { none: "dim", pending: "yellow", issued: "green", failed: "red" } as const;
+
+/** How far its certificate is, in its colour, and until when one is good that there is. */
+export function certificateOf({ certificate }: CustomDomain, { paint }: Pick<Screen, "paint">): string {
+  if (certificate === null) return "-";
+  const { status, notAfter } = certificate;
+  const state = paint(certificateStyles[status], status);
+  return status !== "issued" || notAfter === null ? state : `${state}, until ${notAfter.slice(0, "2030-01-31".length)}`;
+}
+
+/** What is wrong with it, as sentences. */
+export const reasonsOf = ({ reason, certificate }: CustomDomain): string[] => {
+  const ofCertificate = certificate?.reason ?? null;
+  return [
+    ...(reason === null ? [] : [reason]),
+    ...(ofCertificate === null ? [] : [`There is no new certificate: ${ofCertificate}`]),
+  ];
+};
+
 /** Where visitors of a domain get. */
 export const targetOf = ({ routingTarget }: CustomDomain): string =>
   routingTarget === "disabled" ? "nowhere (disabled)" : routingTarget;

@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { isAbsolute } from "node:path";
 import { databasePorts, defaultBaseImage, defaultDatabaseImages } from "@svc/proto";
 import { isPrivateListen, privateListenHint } from "@svc/telemetry";
 import { z } from "zod";
@@ -50,6 +51,9 @@ const areServers = (items: readonly string[]): boolean =>
     return inBrackets === undefined ? isIP(bare ?? "") === 4 : isIP(inBrackets) === 6;
   });
 
+/** Of a key that a DNS server knows: letters, digits, and what else keys are named with. */
+const keyName = z.string().regex(/^[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63}){0,8}\.?$/, "must be the name of a key");
+
 const directory = z.url({ protocol: /^https$/ });
 
 /** Whatever else a URL may have is taken for nothing, and a password in it would be shown where the member is named. */
@@ -100,6 +104,14 @@ export const settings = z.strictObject({
     .string()
     .regex(/^[A-Za-z0-9_-]{1,64}$/, "must be the name of a profile, such as tlsserver")
     .default("tlsserver"),
+  SVC_ACME_DNS_SERVER: z
+    .string()
+    .refine((text) => areServers([text]), "must be an address, with a port or without: 10.0.0.53, [fd00::53]:5353")
+    .optional(),
+  SVC_ACME_DNS_ZONE: host.optional(),
+  SVC_ACME_DNS_KEY_NAME: keyName.optional(),
+  SVC_ACME_DNS_KEY_FILE: z.string().optional(),
+  SVC_ACME_DNS_HOOK: z.string().refine(isAbsolute, "must be the absolute path of a program").optional(),
   SVC_REGISTRY_URL: origin.default("http://127.0.0.1:5000"),
   SVC_REGISTRY_PUBLIC_URL: origin.optional(),
   SVC_REGISTRY_TOKEN_KEY_FILE: z.string().optional(),

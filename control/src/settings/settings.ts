@@ -38,7 +38,16 @@ export interface AcmeConfig {
   rootPem: string | null;
   /** What kind of certificate is asked for, where a CA offers it. */
   profile: string;
+  /** `*.` and the content domain, and who writes the records that prove it; null: it gets no certificate. */
+  wildcard: { name: string; dns: DnsWriterConfig } | null;
 }
+
+/** How records get into the zone of the content domain. */
+export type DnsWriterConfig =
+  /** By messages to the server that has the zone (RFC 2136). */
+  | { by: "update"; server: ListenAddress; zone: string; key: { name: string; secret: Buffer } }
+  /** By a program: absolute path. */
+  | { by: "hook"; program: string };
 
 export interface Config {
   apiListen: ListenAddress;

@@ -118,7 +118,7 @@ describe.each(["acme", "internal"] as const)("with certificates of control (%s)"
     await writeFile(join(dir, "certificates", "damaged.example.pem"), "nothing");
     await edge.startRouter();
     expect(await readdir(certificatesDir)).toEqual(["shop.example.pem"]);
-    expect(edge.edge().certificates.count()).toBe(1);
+    expect(edge.edge().certificates.ends()).toHaveLength(1);
     expect((await stat(join(dir, "certificates", "shop.example.pem"))).mode & 0o777).toBe(0o600);
     expect((await stat(join(certificatesDir, "shop.example.pem"))).mode & 0o007).toBe(0);
     expect((await stat(certificatesDir)).mode & 0o007).toBe(0);
@@ -127,12 +127,12 @@ describe.each(["acme", "internal"] as const)("with certificates of control (%s)"
   test("a whole set in parts takes what is in none of them away, at its end", async () => {
     const [one, two] = [aCertificate("one.example"), aCertificate("two.example")];
     await tell(edge, { first: true, more: true, upserts: [one] });
-    expect(edge.edge().certificates.count()).toBe(2);
+    expect(edge.edge().certificates.ends()).toHaveLength(2);
     await tell(edge, { more: false, upserts: [two] });
     expect(await shown(edge, "shop.example")).toBe("alert");
     expect(await shown(edge, "two.example")).toBe(print(two, "two.example"));
     await tell(edge, { first: true, upserts: [shop] });
-    expect(edge.edge().certificates.count()).toBe(1);
+    expect(edge.edge().certificates.ends()).toHaveLength(1);
   });
 
   test("a name that control cannot tell the certificate of keeps the one that is there", async () => {

@@ -14,8 +14,8 @@ export interface Certificates {
   learn(message: CertificatesMessage): Promise<string>;
   /** Why some are not here that control told, by this machine's fault; null: all are. */
   problem(): string | null;
-  /** How many names have one. */
-  count(): number;
+  /** When each of those that are shown ends. */
+  ends(): Date[];
   /** Secret part of the address at which Caddy asks itself for certificates. Stays the same for as long as the disk does. */
   readonly path: string;
 }
@@ -35,7 +35,7 @@ export async function openCertificates(dir: string, servingDir: string, log: Log
   await mkdir(dir, { recursive: true, mode: 0o700 });
   await chmod(dir, 0o700);
   const serving = openServingFiles(servingDir, { dir: 0o750, file: 0o640 });
-  /** Digests of what is on disk and served, by name. */
+  /** What is on disk and served, by name. */
   const { held, damaged } = await restore(dir, serving, log);
   /** Names whose certificate is not as control told it. */
   const unkept = new Set(damaged);
@@ -47,11 +47,11 @@ export async function openCertificates(dir: string, servingDir: string, log: Log
 
   async function put({ name, chain, privateKey }: Certificate): Promise<void> {
     const pem = `${chain.trim()}\n${privateKey.trim()}\n`;
-    const digest = digestOf(pem);
-    if (held.get(name) === digest) return void unkept.delete(name);
+    const known = heldOf(pem);
+    if (held.get(name)?.digest === known.digest) return void unkept.delete(name);
     await writeDurably(join(dir, fileNameOf(name)), pem, { mode: 0o600 });
     serving.put(fileNameOf(name), pem);
-    held.set(name, digest);
+    held.set(name, known);
     unkept.delete(name);
   }
 
@@ -101,7 +101,7 @@ export async function openCertificates(dir: string, servingDir: string, log: Log
   return {
     path,
     problem: () => (unkept.size === 0 ? null : `certificates of ${unkept.size} names could not be kept`),
-    count: () => held.size,
+    ends: () => [...held.values()].map(({ end }) => end),
     learn(message) {
       const applied = last.then(() => apply(message));
       last = applied.catch(() => {});
@@ -110,7 +110,17 @@ export async function openCertificates(dir: string, servingDir: string, log: Log
   };
 }
 
-const digestOf = (pem: string): string => createHash("sha256").update(pem).digest("hex");
+interface Held {
+  /** Of chain and key. */
+  digest: string;
+  end: Date;
+}
+
+/** Of a chain and its key, in one text. */
+const heldOf = (pem: string): Held => ({
+  digest: createHash("sha256").update(pem).digest("hex"),
+  end: new Date(new X509Certificate(pem).validTo),
+});
 
 /** Why a certificate is not served: what Caddy cannot read would end every handshake for the name. */
 function problemOf({ name, chain, privateKey }: Certificate): string | null {
@@ -129,8 +139,8 @@ async function restore(
   dir: string,
   serving: ServingFiles,
   log: Log,
-): Promise<{ held: Map<string, string>; damaged: string[] }> {
-  const held = new Map<string, string>();
+): Promise<{ held: Map<string, Held>; damaged: string[] }> {
+  const held = new Map<string, Held>();
   const damaged: string[] = [];
   const limit = createLimiter({ total: writesAtOnce });
   const take = async (file: string): Promise<void> => {
@@ -150,7 +160,7 @@ async function restore(
       return rename(path, `${path}.damaged`);
     }
     serving.put(file, pem);
-    held.set(name, digestOf(pem));
+    held.set(name, heldOf(pem));
   };
   await Promise.all((await readdir(dir)).map((file) => limit(() => take(file))));
   for (const file of serving.names()) if (!held.has(nameOfFile(file) ?? "")) serving.remove(file);

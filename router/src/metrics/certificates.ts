@@ -11,7 +11,7 @@ const steps = [
 
 /**
  * Tells operators how long the certificates that this edge serves are still good, each under the least step that it is
- * within; whoever holds them says it whenever they change, and once in a while.
+ * within.
  *
  * @param ends when each of them ends
  */

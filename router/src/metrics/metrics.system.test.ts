@@ -1,6 +1,9 @@
+import { create } from "@bufbuild/protobuf";
+import { CertificatesSchema } from "@svc/proto/edge";
 import { systemClock } from "@svc/runtime/system";
 import { createPulse } from "@svc/telemetry";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { aCertificate } from "../testing/certificate.ts";
 import { quiet, startTestEdge, type TestEdge } from "../testing/edge.ts";
 import { ask } from "../testing/http.ts";
 import { aDelta, aProxy, aStatic } from "../testing/routes.ts";
@@ -15,7 +18,7 @@ let app: Upstream;
 beforeAll(async () => {
   edge = await startTestEdge({ metrics });
   app = await startUpstream("blue");
-  watchGauges(metrics, edge.edge());
+  watchGauges(metrics, systemClock, edge.edge());
 });
 afterAll(async () => {
   await edge[Symbol.asyncDispose]();
@@ -49,6 +52,14 @@ test("what visitors get, what is served and what is behind is counted", async ()
   for (const name of ["open_files", "memory_bytes", "cpu_seconds", "goroutines"])
     expect(await seriesOf(`svc_router_caddy_${name}`), name).toBeGreaterThan(0);
   expect(await metrics.read()).not.toContain(host);
+});
+
+test("how long certificates are still good is told", async () => {
+  const { certificates } = edge.edge();
+  await certificates.learn(create(CertificatesSchema, { first: true, upserts: [aCertificate("shop.example", 20)] }));
+  expect(await seriesOf('svc_router_certificates{left="30d"}')).toBe(1);
+  await certificates.learn(create(CertificatesSchema, { first: true }));
+  expect(await seriesOf('svc_router_certificates{left="30d"}')).toBe(0);
 });
 
 test("files that cannot be fetched are an error, and their host is behind", async () => {

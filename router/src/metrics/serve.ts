@@ -2,24 +2,28 @@ import type { Clock } from "@svc/runtime/clock";
 import { type OperatorsListener, type Pulse, startOperatorsListener } from "@svc/telemetry";
 import type { Applier } from "../apply.ts";
 import type { CaddyAdmin } from "../caddy.ts";
+import type { Certificates } from "../certificates/certificates.ts";
 import type { Log } from "../log.ts";
 import type { Traffic } from "../traffic/traffic.ts";
 import { valueOfMetric } from "./caddy-text.ts";
+import { setCertificates } from "./certificates.ts";
 import type { Metrics } from "./metrics.ts";
 
 export interface GaugeSources {
   applier: Pick<Applier, "state" | "routes">;
   traffic: Pick<Traffic, "unreadBytes">;
+  certificates: Pick<Certificates, "ends">;
 }
 
 /** Sets what can be looked up at the moment of a reading. */
-export function watchGauges(metrics: Metrics, { applier, traffic }: GaugeSources): void {
+export function watchGauges(metrics: Metrics, clock: Clock, { applier, traffic, certificates }: GaugeSources): void {
   metrics.beforeReading(() => {
     const { generation, behindHosts } = applier.state();
     metrics.tableGeneration.set(Number(generation));
     metrics.hosts.set(applier.routes().size);
     metrics.hostsBehind.set(behindHosts.length);
   });
+  metrics.beforeReading(() => setCertificates(metrics, certificates.ends(), clock.now()));
   metrics.beforeReading(async () => metrics.logUnread.set(await traffic.unreadBytes()));
 }
 

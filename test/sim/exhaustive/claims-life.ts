@@ -135,6 +135,7 @@ export function claimsLife(mutant: ClaimsMutant | null, places: readonly Place[]
                 {
                   status: each.status,
                   isOwn: placeOf(at).projectId === projectId,
+                  isOfOwner: placeOf(at).projectId === projectId,
                   isFailing: each.failingSince !== null,
                 },
               ],

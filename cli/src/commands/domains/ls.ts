@@ -1,6 +1,6 @@
 import { domainListReply, plural } from "@svc/proto";
 import { command, flag } from "../../command.ts";
-import { domainsPath, recordLines, stateOf, targetOf } from "../../domains/domain.ts";
+import { certificateOf, domainsPath, reasonsOf, recordLines, stateOf, targetOf } from "../../domains/domain.ts";
 import { listing } from "../../listing.ts";
 import { getProject, projectFacts } from "../../target.ts";
 
@@ -25,10 +25,10 @@ export const domainsLs = command({
       stateOf(each, screen),
       targetOf(each),
       each.dnsStatus ?? "-",
-      each.certificate?.status ?? "-",
+      certificateOf(each, screen),
     ]);
     const below = domains.map((each) => [
-      ...(each.reason === null ? [] : [`  ${screen.paint("yellow", "!")} ${each.reason}`]),
+      ...reasonsOf(each).map((reason) => `  ${screen.paint("yellow", "!")} ${reason}`),
       ...recordLines(each, screen),
     ]);
     const titles = ["DOMAIN", "STATUS", "LEADS TO", "DNS", "CERTIFICATE"];

@@ -1,5 +1,6 @@
 import { apexOf, wwwTwinOf } from "@svc/proto/domains";
 import type { Db } from "../../stores/db/pool.ts";
+import { isServed, leads } from "./rules.ts";
 
 /** A name that edges are to serve over TLS. */
 export interface WantedName {
@@ -27,7 +28,7 @@ export async function loadWanted(
 ): Promise<Map<string, WantedName>> {
   const rows = await db
     .selectFrom("custom_domain")
-    .select(["domain", "routing_target", "dns_status"])
+    .select(["domain", "status", "routing_target", "dns_status"])
     .where("status", "=", "verified")
     .$if(registeredDomain !== null, (query) =>
       query.where((where) =>
@@ -43,12 +44,12 @@ export async function loadWanted(
   };
   // Whoever proved the twin itself decides about it.
   const proven = new Set(rows.map(({ domain }) => domain));
-  for (const { domain, routing_target, dns_status } of rows) {
-    if (routing_target === "disabled") continue;
-    const leadsHere = dns_status === "direct" || dns_status === "proxied";
-    add(domain, null, leadsHere);
-    const twin = wwwTwinOf(domain);
-    if (twin !== null && !proven.has(twin)) add(twin, domain, leadsHere);
+  for (const row of rows) {
+    if (!isServed(row)) continue;
+    const leadsHere = leads(row);
+    add(row.domain, null, leadsHere);
+    const twin = wwwTwinOf(row.domain);
+    if (twin !== null && !proven.has(twin)) add(twin, row.domain, leadsHere);
   }
   if (wildcard !== null) add(wildcard, null, true);
   return wanted;

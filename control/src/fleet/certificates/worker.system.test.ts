@@ -11,6 +11,7 @@ import { until } from "../../stores/etcd/testing.ts";
 import { createSecrets } from "../../stores/secrets.ts";
 import { startWorkers } from "../../stores/work/worker.ts";
 import { startCa, type TestCa } from "./acme/testing.ts";
+import { createDnsWriter } from "./dns-writer.ts";
 import { createIssuers } from "./issuers.ts";
 import { certificateRound, startCertificateRounds } from "./round.ts";
 import { certificateTopic, keyAad } from "./store.ts";
@@ -63,11 +64,11 @@ const dnsOfCa: DnsWriter = {
 };
 
 /** A replica that issues, until the test is over. */
-function startReplica(options: { withWildcard?: boolean } = {}): AsyncDisposable {
+function startReplica(options: { dns?: DnsWriter } = {}): AsyncDisposable {
   const { db } = database;
   const replica = new AsyncDisposableStack();
-  const acme = { directories, email: null, rootPem: ca.rootPem, profile: "tlsserver" };
-  const content = options.withWildcard ? { name: wildcard, dns: dnsOfCa } : null;
+  const acme = { directories, email: null, rootPem: ca.rootPem, profile: "tlsserver", wildcard: null };
+  const content = options.dns ? { name: wildcard, dns: options.dns } : null;
   const handler = certificateWorker({
     ...{ clock: systemClock, random: systemRandom, db, secrets, acme, log, wildcard: content },
     resolver: createResolver({ clock: systemClock, servers: [ca.dns.server], timeoutMs: 3_000 }),
@@ -147,9 +148,18 @@ test("the CA is told only when every edge answers", async () => {
 });
 
 test("the wildcard of the content domain is proven by DNS", async () => {
-  await using _replica = startReplica({ withWildcard: true });
+  await using _replica = startReplica({ dns: dnsOfCa });
   const row = await isIssued(wildcard);
   expect(new X509Certificate(row.chain ?? "").subjectAltName).toBe(`DNS:${wildcard}`);
+});
+
+test("a record that cannot be written is why there is no wildcard, and tried again later", async () => {
+  const parts = { clock: systemClock, random: systemRandom };
+  const dns = createDnsWriter(parts, { by: "hook", program: "/bin/false" });
+  await using _replica = startReplica({ dns });
+  const row = await hasFailed(wildcard, "dns-writer");
+  expect(row.failure).toMatch(/_acme-challenge\.content\.example was not written.*code 1/);
+  expect(row).toMatchObject({ state: "failed", ca_failures: 0, order_url: null });
 });
 
 describe("nothing is ordered for", () => {

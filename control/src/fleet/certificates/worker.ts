@@ -86,6 +86,9 @@ const awayMs = 10_000;
 /** A CA may say when to look again, within these bounds. */
 const lookAgain = { leastMs: 250, mostMs: 60_000 };
 
+/** Characters of what a server or a program said. */
+const reasonMax = 400;
+
 export const challengeName = (name: string): string => `_acme-challenge.${name.replace(/^\*\./, "")}`;
 
 /** Brings the certificates below one registered domain to where they should be, one name after another. */
@@ -175,8 +178,24 @@ export function certificateWorker(deps: CertificateWorkDeps): WorkHandler {
     const authorization = keyAuthorization(token, key.thumbprint);
     const answer = kind === "dns-01" ? dnsValue(authorization) : authorization;
     await addChallenge(db, { token, name, kind, answer });
-    if (kind === "dns-01") await deps.wildcard?.dns.put(challengeName(name), answer, signal);
+    const problem = kind === "dns-01" ? await writeRecord(challengeName(name), answer, signal) : null;
+    if (problem !== null) return fail(certificate, refusal("dns-writer", problem));
     return save(certificate, moved("challenge_published", current, clock.now()));
+  }
+
+  /** Why the record could not be written, in one line; null: it is. */
+  async function writeRecord(name: string, value: string, signal: AbortSignal): Promise<string | null> {
+    try {
+      await deps.wildcard?.dns.put(name, value, signal);
+      return null;
+    } catch (error) {
+      signal.throwIfAborted();
+      log.warn({ name, err: error }, "a record of DNS was not written");
+      return `${name} was not written. ${String(error instanceof Error ? error.message : error).replaceAll(/\s+/g, " ")}`.slice(
+        0,
+        reasonMax,
+      );
+    }
   }
 
   async function start(certificate: Certificate, current: Order, signal: AbortSignal): Promise<Certificate> {

@@ -552,3 +552,41 @@ test("each look leaves the next one to the queue, and a domain that is gone leav
   await look(added.id);
   expect(await list(project.id)).toEqual([]);
 });
+
+test("a domain tells how far its certificate is, where there is a CA", async () => {
+  const { db, config } = api.context;
+  const project = await newProject();
+  const { id, domain } = (await add(project.id, newName())).body.domain;
+  const told = async () => (await list(project.id))[0]?.certificate;
+  expect(await told()).toBeNull();
+  const acme = {
+    directories: ["https://ca.test/dir"],
+    email: null,
+    rootPem: null,
+    profile: "tlsserver",
+    wildcard: null,
+  };
+  Object.assign(config, { acme });
+  try {
+    expect(await told()).toEqual({ status: "none", notAfter: null, reason: null });
+    const changes = { status: "verified", dns_status: "direct" } as const;
+    await db.updateTable("custom_domain").set(changes).where("id", "=", id).execute();
+    expect(await told()).toMatchObject({ status: "pending" });
+    const now = systemClock.now();
+    const failure = { state: "failed", failure_code: "caa", failure: "Not allowed." } as const;
+    const row = { name: domain, registered_domain: domain, next_at: now, ...failure };
+    await db.insertInto("certificate").values(row).execute();
+    expect(await told()).toEqual({ status: "failed", notAfter: null, reason: "Not allowed." });
+    const notAfter = new Date(now.getTime() + dayMs);
+    const shown = { chain: "chain", key: Buffer.from("key"), fingerprint: "f", issuer: "https://ca.test/dir" };
+    const issued = { ...shown, state: "issued", not_before: now, not_after: notAfter } as const;
+    await db
+      .updateTable("certificate")
+      .set({ ...issued, failure_code: null, failure: null })
+      .where("name", "=", domain)
+      .execute();
+    expect(await told()).toEqual({ status: "issued", notAfter: notAfter.toISOString(), reason: null });
+  } finally {
+    Object.assign(config, { acme: null });
+  }
+});

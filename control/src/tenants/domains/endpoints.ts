@@ -9,6 +9,7 @@ import {
   routeDomainInput,
 } from "@svc/proto";
 import { readDomain } from "@svc/proto/domains";
+import { loadCertificateFacts } from "../../fleet/certificates/facts.ts";
 import { recordAudit } from "../../http/audit.ts";
 import { ApiError } from "../../http/errors.ts";
 import { planOfUser } from "../../identity/plans/of-user.ts";
@@ -19,6 +20,7 @@ import type { Domain, Plan, Project } from "../../stores/db/tables.ts";
 import { Refused } from "../../stores/refused.ts";
 import { endpoint } from "../endpoint.ts";
 import { getProject } from "../projects/store.ts";
+import { certificateView } from "./certificate.ts";
 import { edgeAddresses } from "./edge-addresses.ts";
 import { ownHosts } from "./own-hosts.ts";
 import { additionRefusal, type DomainPlan, type Refusal, routeRefusal } from "./rules.ts";
@@ -58,7 +60,11 @@ const domainPlan = (plan: Plan): DomainPlan => ({
 /** Rows as their owner sees them. */
 async function viewsOf(db: Db, config: Config, rows: readonly Domain[]) {
   const place = { host: config.domains.edgeHost, addresses: await edgeAddresses(db, config.domains) };
-  return rows.map((row) => domainView(row, place, null));
+  if (config.acme === null) return rows.map((row) => domainView(row, place, null));
+  const now = await databaseClock(db);
+  const names = rows.map(({ domain }) => domain);
+  const facts = await loadCertificateFacts(db, names);
+  return rows.map((row) => domainView(row, place, certificateView(row, facts.get(row.domain) ?? null, now)));
 }
 
 /** What every change answers. */

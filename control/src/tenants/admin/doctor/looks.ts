@@ -31,6 +31,8 @@ import {
   judgeWork,
   type MachineFacts,
 } from "./machines/rules.ts";
+import { judgeSiteCertificates } from "./site-certificates/rules.ts";
+import { readSiteCertificates } from "./site-certificates/store.ts";
 import { readPostgres, readWaiting, readWork } from "./store.ts";
 import { judgeEtcd, judgePostgres, judgeRegistry } from "./stores/rules.ts";
 
@@ -96,7 +98,11 @@ export function createLooks({ config, db, fleet, registry, operators, clock, ran
       const cluster = await findCluster(db);
       if (cluster === null) throw new Error("the cluster has no authority yet");
       const authorityEnds = new Date(new X509Certificate(cluster.caCertificate).validTo);
-      return [...judgeCertificates(await machines(), authorityEnds, clock.now()), ...judgePlaintext(plaintext, "api")];
+      return [
+        ...judgeCertificates(await machines(), authorityEnds, clock.now()),
+        ...judgeSiteCertificates(await readSiteCertificates(db, config.acme), clock.now()),
+        ...judgePlaintext(plaintext, "api"),
+      ];
     },
     secrets: async () => judgeSecrets(operators.replicas()),
     versions: async () => judgeVersions(operators.replicas(), await machines()),
