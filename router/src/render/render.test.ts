@@ -85,7 +85,9 @@ describe("renderConfig", () => {
 
   test("shows a certificate at entrances and nowhere else, and at none without", () => {
     const entrance = { certificate: "/e/certificate.pem", key: "/e/key.pem", ca: "/e/ca.pem" };
-    const transports = [...text({ entrance }).matchAll(/"response_header_timeout":"120000ms"[^}]*\}(,"tls":\{[^}]*\})?/g)];
+    const transports = [
+      ...text({ entrance }).matchAll(/"response_header_timeout":"120000ms"[^}]*\}(,"tls":\{[^}]*\})?/g),
+    ];
     const shown = transports.filter(([, tls]) => tls !== undefined);
     // The short way past a password is for apps without entrances: one more in each of the two servers.
     expect(shown).toHaveLength(transports.length - shown.length - 2);
