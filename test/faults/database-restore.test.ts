@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { databaseEngines } from "@svc/proto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
@@ -11,6 +12,8 @@ import { detectMs } from "./support/times.ts";
 import { startWriter } from "./support/writer.ts";
 
 const coveredMs = 300_000;
+/** A server that took its old data for what counts would be there by then. */
+const watchedMs = 20_000;
 
 const shown = z.looseObject({
   database: z.looseObject({ copies: z.array(z.looseObject({ coveredAt: z.string().nullable() })) }),
@@ -52,9 +55,16 @@ describe.each(databaseEngines)("a database on %s", (engine) => {
     const { coveredAt } = restored.parse(reply.json());
     await writer.goesOn();
     const backMs = performance.now() - lostAt;
+    // With its disk, after all: it has the server of before, and an agent that was fenced.
+    await lost.bootEngine();
+    await lost.startProxy();
+    await lost.launchAgent();
+    await delay(watchedMs);
+    expect((await serverOf(fleet, app)).node).not.toBe(lost);
+    await writer.goesOn();
     const verdict = await writer.verdict(Date.parse(coveredAt));
     await recordFault({
-      fault: `machine of a database on ${engine} lost, restored from its copy`,
+      fault: `machine of a database on ${engine} lost, restored from its copy; the machine comes back`,
       observed: `${verdict.acknowledged} rows acknowledged, ${verdict.lost.length} that were covered lost, ${verdict.after} later ones gone`,
       timesMs: { "written again after": backMs, "longest pause": verdict.longestPauseMs },
       visits: {},
