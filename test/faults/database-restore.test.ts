@@ -2,8 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { databaseEngines } from "@svc/proto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { waitFor } from "../support/wait-for.ts";
-import { type DatabaseApp, deployDatabaseApp, serverOf, setApart } from "./support/databases.ts";
+import { covers, type DatabaseApp, deployDatabaseApp, serverOf, setApart } from "./support/databases.ts";
 import { type Fleet, startFleet } from "./support/fleet.ts";
 import { innocent } from "./support/judge.ts";
 import { recordFault } from "./support/results.ts";
@@ -11,13 +10,9 @@ import { act, becomes } from "./support/sites.ts";
 import { detectMs } from "./support/times.ts";
 import { startWriter } from "./support/writer.ts";
 
-const coveredMs = 300_000;
 /** A server that took its old data for what counts would be there by then. */
 const watchedMs = 20_000;
 
-const shown = z.looseObject({
-  database: z.looseObject({ copies: z.array(z.looseObject({ coveredAt: z.string().nullable() })) }),
-});
 const restored = z.looseObject({ coveredAt: z.iso.datetime() });
 
 describe.each(databaseEngines)("a database on %s", (engine) => {
@@ -37,15 +32,7 @@ describe.each(databaseEngines)("a database on %s", (engine) => {
     const branch = `${app.slug}/production`;
     const { node: lost } = await serverOf(fleet, app);
     await using writer = await startWriter(fleet, app);
-    const since = Date.now();
-    await waitFor("a copy that covers what is written", coveredMs, async () => {
-      const { body } = await fleet.api("GET", "/admin/databases");
-      const listed = z.looseObject({ databases: z.array(z.looseObject({ id: z.string(), projectId: z.string() })) });
-      const found = listed.parse(body).databases.find(({ projectId }) => projectId === app.projectId);
-      if (found === undefined) return false;
-      const { database } = shown.parse((await fleet.api("GET", `/admin/databases/${found.id}`)).body);
-      return database.copies.some(({ coveredAt }) => coveredAt !== null && Date.parse(coveredAt) > since);
-    });
+    await covers(fleet, app, Date.now());
     await lost.machine.cutPower();
     const lostAt = performance.now();
     await becomes(fleet, lost, ["unreachable"], detectMs + 60_000);

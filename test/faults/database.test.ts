@@ -4,8 +4,10 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { waitFor } from "../support/wait-for.ts";
 import {
   appOf,
+  covers,
   type DatabaseApp,
   deployDatabaseApp,
+  keeperOf,
   serverOf,
   serverSince,
   serversOf,
@@ -108,6 +110,19 @@ const faults: Fault[] = [
       await from.machine.loseTo(at.machine.address);
       await delay(hungMs);
       await from.machine.heal();
+    },
+  },
+  {
+    fault: `the keeper of its copy does not reach it for ${hungMs / 1000} s, and covers everything again`,
+    keepsServer: true,
+    async happen(app) {
+      const [{ node: at }, { node: from }] = [await serverOf(fleet, app), await keeperOf(fleet, app)];
+      expect(from).not.toBe(at);
+      await covers(fleet, app, Date.now());
+      await from.machine.loseTo(at.machine.address);
+      await delay(hungMs);
+      await from.machine.heal();
+      await covers(fleet, app, Date.now());
     },
   },
   {

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type DatabaseEngine, databaseHost } from "@svc/proto";
+import { z } from "zod";
 import { deploy } from "../../support/deploy.ts";
 import { groupName, processesIn } from "../../support/host.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -21,6 +22,12 @@ export interface DatabaseApp extends AsyncDisposable {
 }
 
 const foundMs = 60_000;
+const coveredMs = 300_000;
+
+const listed = z.looseObject({ databases: z.array(z.looseObject({ id: z.string(), projectId: z.string() })) });
+const shown = z.looseObject({
+  database: z.looseObject({ copies: z.array(z.looseObject({ coveredAt: z.string().nullable() })) }),
+});
 
 /** Deploys an app that only answers. It needs no package: machines of fault tests reach no registry of packages. */
 export async function deployDatabaseApp(fleet: Fleet, engine: DatabaseEngine, name = "ledger"): Promise<DatabaseApp> {
@@ -53,7 +60,11 @@ database: { enabled: true, engine: ${engine} }
 }
 
 /** Containers of the project of one kind, on every machine that answers. */
-async function placed(fleet: Fleet, { projectId }: DatabaseApp, kind: "serve" | "database"): Promise<Placed[]> {
+async function placed(
+  fleet: Fleet,
+  { projectId }: DatabaseApp,
+  kind: "serve" | "database" | "keeper",
+): Promise<Placed[]> {
   const reachable = fleet.nodes.filter(({ machine }) => machine.on && machine.engine?.running === true);
   const found = await Promise.all(
     reachable.map(async (node) => (await node.containers()).map((container) => ({ ...container, node }))),
@@ -70,6 +81,22 @@ export const serverOf = (fleet: Fleet, app: DatabaseApp): Promise<Placed> =>
     const running = (await serversOf(fleet, app)).filter(({ state }) => state === "running");
     if (running.length > 1) throw new Error(`there are ${running.length} servers`);
     return running[0];
+  });
+
+/** The keeper of the database's copy; waits for one that runs. */
+export const keeperOf = (fleet: Fleet, app: DatabaseApp): Promise<Placed> =>
+  waitFor("a keeper that runs", coveredMs, async () =>
+    (await placed(fleet, app, "keeper")).find(({ state }) => state === "running"),
+  );
+
+/** Waits for a copy that covers everything up to `sinceMs`, in milliseconds since 1970. */
+export const covers = (fleet: Fleet, { projectId }: DatabaseApp, sinceMs: number): Promise<unknown> =>
+  waitFor("a copy that covers what was written", coveredMs, async () => {
+    const { databases } = listed.parse((await fleet.api("GET", "/admin/databases")).body);
+    const found = databases.find((each) => each.projectId === projectId);
+    if (found === undefined) return false;
+    const { database } = shown.parse((await fleet.api("GET", `/admin/databases/${found.id}`)).body);
+    return database.copies.some(({ coveredAt }) => coveredAt !== null && Date.parse(coveredAt) > sinceMs);
   });
 
 /** Sends a signal to every process of the server. */
