@@ -1,10 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { databaseEngines } from "@svc/proto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { z } from "zod";
 import type { ApiResult } from "../cluster.ts";
 import { deploy } from "../support/deploy.ts";
 import { waitFor } from "../support/wait-for.ts";
-import { type DatabaseApp, deployDatabaseApp, serversOf } from "./support/databases.ts";
+import { covers, type DatabaseApp, databaseIdOf, deployDatabaseApp, serversOf } from "./support/databases.ts";
 import { type Fleet, startFleet } from "./support/fleet.ts";
 import { innocent } from "./support/judge.ts";
 import { recordFault } from "./support/results.ts";
@@ -15,22 +16,30 @@ import { startWriter } from "./support/writer.ts";
 const livesMs = [0, 50, 100, 200, 400, 700, 1_000, 1_500];
 const doneMs = 300_000;
 
+const begun = z.looseObject({ coveredAt: z.string().nullable(), change: z.looseObject({ id: z.string() }) });
+const changed = z.looseObject({
+  database: z.looseObject({
+    changes: z.array(z.looseObject({ id: z.string(), state: z.string(), endedAt: z.string().nullable() })),
+  }),
+});
+
 let fleet: Fleet;
 beforeAll(async () => {
-  fleet = await startFleet({ machines: 1, databases: true });
+  fleet = await startFleet({ machines: 2, databases: true });
 });
 afterAll(() => fleet?.[Symbol.asyncDispose]());
 
 /** Asks for something and kills control again and again while it is done. Resolves when control is back for good. */
-async function underCrashes(method: string, path: string): Promise<void> {
+async function underCrashes(method: string, path: string, body?: unknown): Promise<ApiResult> {
   const control = fleet.program("control");
-  const asked = await fleet.api(method, path);
+  const asked = await fleet.api(method, path, body);
   expect(asked.body, path).toMatchObject({ ok: true });
   for (const lifeMs of livesMs) {
     control.kill("SIGKILL");
     await control.waitReady(healMs);
     await delay(lifeMs);
   }
+  return asked;
 }
 
 describe.each(databaseEngines)("while control is killed again and again, a database on %s", (engine) => {
@@ -87,6 +96,35 @@ describe.each(databaseEngines)("while control is killed again and again, a datab
     expect(await ended(next)).toBe("complete");
     await record("a backup", `the backup was ${first} at the last crash; the next one is complete`);
   });
+
+  test.each(["move", "restore"] as const)(
+    "has what was acknowledged after a %s",
+    { timeout: 900_000 },
+    async (kind) => {
+      const id = await databaseIdOf(fleet, app);
+      await using writer = await startWriter(fleet, app);
+      await writer.writes(100);
+      await covers(fleet, app, Date.now());
+      const path = `/admin/databases/${id}`;
+      const body = kind === "restore" ? { confirm: true } : {};
+      const { coveredAt, change } = begun.parse((await underCrashes("POST", `${path}/${kind}`, body)).body);
+      const state = await waitFor(`the ${kind} to end`, doneMs, async () => {
+        const { database } = changed.parse((await fleet.api("GET", path)).body);
+        const found = database.changes.find((each) => each.id === change.id);
+        return found?.endedAt == null ? null : found.state;
+      });
+      await writer.goesOn();
+      await writer.writes(100);
+      const verdict = await writer.verdict(coveredAt === null ? undefined : Date.parse(coveredAt));
+      await record(
+        `a ${kind}`,
+        `it is ${state}; ${verdict.acknowledged} rows acknowledged, ${verdict.lost.length} lost`,
+      );
+      expect(state).toBe("done");
+      expect(verdict).toMatchObject(kind === "move" ? innocent : { ...innocent, holes: expect.anything() });
+      await waitFor("one server", doneMs, async () => (await serversOf(fleet, app)).length === 1);
+    },
+  );
 
   test("goes and leaves no server, and comes again", { timeout: 900_000 }, async () => {
     await underCrashes("DELETE", path);

@@ -89,13 +89,18 @@ export const keeperOf = (fleet: Fleet, app: DatabaseApp): Promise<Placed> =>
     (await placed(fleet, app, "keeper")).find(({ state }) => state === "running"),
   );
 
+export async function databaseIdOf(fleet: Fleet, { projectId }: DatabaseApp): Promise<string> {
+  const { databases } = listed.parse((await fleet.api("GET", "/admin/databases")).body);
+  const found = databases.find((each) => each.projectId === projectId);
+  if (found === undefined) throw new Error("the project has no database");
+  return found.id;
+}
+
 /** Waits for a copy that covers everything up to `sinceMs`, in milliseconds since 1970. */
-export const covers = (fleet: Fleet, { projectId }: DatabaseApp, sinceMs: number): Promise<unknown> =>
+export const covers = (fleet: Fleet, app: DatabaseApp, sinceMs: number): Promise<unknown> =>
   waitFor("a copy that covers what was written", coveredMs, async () => {
-    const { databases } = listed.parse((await fleet.api("GET", "/admin/databases")).body);
-    const found = databases.find((each) => each.projectId === projectId);
-    if (found === undefined) return false;
-    const { database } = shown.parse((await fleet.api("GET", `/admin/databases/${found.id}`)).body);
+    const id = await databaseIdOf(fleet, app);
+    const { database } = shown.parse((await fleet.api("GET", `/admin/databases/${id}`)).body);
     return database.copies.some(({ coveredAt }) => coveredAt !== null && Date.parse(coveredAt) > sinceMs);
   });
 
