@@ -137,40 +137,29 @@ gather_log() {
   [ -z "$moment" ] || cut_log
 }
 
-# Ends the log before its first event of the moment's second or a later one: an event knows whole seconds.
+# Ends the log before its first event of the moment's second or a later one: an event knows whole seconds. Files that began then
+# have nothing that counts, and of the rest only the newest has such events. What is before the base's place is in the base.
 cut_log() {
-  before= at=
-  while read -r file; do
-    if [ -n "$at" ]; then
-      rm "$file" || return 1
-      continue
-    fi
-    if [ -n "$before" ]; then
-      second=$(first_second "$file") || return 1
-      # A log whose successor began before the moment ended before it.
-      [ "$second" != 0 ] && [ "$second" -lt "$(second_of_moment)" ] || at=$(first_event_at "$before") || return 1
-      if [ -n "$at" ]; then
-        rm "$file" || return 1
-        continue
-      fi
-    fi
-    before=$file
-  done <"$relay/relay.index"
-  [ -n "$at" ] || at=$(first_event_at "$before") || return 1
-  [ -n "$at" ] || return 0
-  # What is before the base's place is in the base.
-  [ "$before" != "$relay/relay.000001" ] || [ "$at" -ge "$offset" ] || at=$offset
-  head --bytes="$at" "$before" >"$relay/cut" && mv "$relay/cut" "$before" || return 1
+  until_s=$(TZ=UTC0 mawk -v moment="$moment" 'BEGIN { gsub(/[-T:]/, " ", moment); print mktime(substr(moment, 1, 19)) }') || return 1
+  newest=
   for file in "$relay"/relay.[0-9]*; do
-    echo "$file"
-  done >"$relay/relay.index"
+    if [ -n "$newest" ]; then
+      began_s=$(first_second "$file") || return 1
+      [ "$began_s" -lt "$until_s" ] || break
+    fi
+    newest=$file
+  done
+  for file in "$relay"/relay.[0-9]*; do
+    ! [ "$file" \> "$newest" ] || rm "$file" || return 1
+  done
+  printf '%s\n' "$relay"/relay.[0-9]* >"$relay/relay.index"
+  at=$(first_event_at "$newest") || return 1
+  [ -n "$at" ] || return 0
+  [ "$newest" != "$relay/relay.000001" ] || [ "$at" -ge "$offset" ] || at=$offset
+  head --bytes="$at" "$newest" >"$relay/cut" && mv "$relay/cut" "$newest"
 }
 
-second_of_moment() {
-  TZ=UTC0 mawk -v moment="$moment" 'BEGIN { gsub(/[-T:]/, " ", moment); print mktime(substr(moment, 1, 19)) }'
-}
-
-# When a log began, in seconds since 1970; 0: it does not say. Four bytes that are the same in each go before its first event.
+# When a log began, in seconds since 1970. Four bytes that are the same in each go before its first event.
 first_second() {
   printf '%d\n' "$(od --address-radix=n --format=u4 --endian=little --skip-bytes=4 --read-bytes=4 "$1")"
 }
@@ -178,7 +167,7 @@ first_second() {
 # Where in a log the first event of the moment's second or a later one begins; empty: there is none. An event begins with four
 # bytes of its second, one of its type, four of its server, and four of its length.
 first_event_at() {
-  od --address-radix=n --format=u1 --width=64 --output-duplicates "$1" | mawk -v until="$(second_of_moment)" '
+  od --address-radix=n --format=u1 --width=64 --output-duplicates "$1" | mawk -v until="$until_s" '
     BEGIN { skip = 4; at = 4 }
     skip >= NF { skip -= NF; next }
     {

@@ -1,16 +1,9 @@
 import { databaseEngines } from "@svc/proto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  type DatabaseApp,
-  deployDatabaseApp,
-  serverOf,
-  serverSince,
-  serversOf,
-  signalServer,
-} from "./support/databases.ts";
+import { type DatabaseApp, deployDatabaseApp, serverOf, serversOf, signalServer } from "./support/databases.ts";
 import { type Fleet, startFleet } from "./support/fleet.ts";
 import { innocent } from "./support/judge.ts";
-import { outage } from "./support/outage.ts";
+import { outlive } from "./support/outage.ts";
 import { recordFault } from "./support/results.ts";
 import { startWriter } from "./support/writer.ts";
 
@@ -52,19 +45,9 @@ describe.each(databaseEngines)("a database on %s", (engine) => {
   });
 
   test("does not notice that control, etcd and Postgres are down", async () => {
-    const before = await serverSince(fleet, app);
-    await using writer = await startWriter(fleet, app);
-    await outage(fleet, downMs);
-    await writer.goesOn();
-    const verdict = await writer.verdict();
-    await recordFault({
-      fault: `control, etcd and Postgres down for ${downMs / 1000} s, database on ${engine}`,
-      observed: `${verdict.acknowledged} rows acknowledged, ${verdict.lost.length} lost; the server is the same one`,
-      timesMs: { "longest pause": verdict.longestPauseMs },
-      visits: {},
-    });
-    expect(await writer.problems()).toEqual({});
-    expect(verdict).toMatchObject(innocent);
-    expect(await serverSince(fleet, app)).toBe(before);
+    for (const { verdict, ...rest } of await outlive(fleet, [app], downMs)) {
+      expect(verdict).toMatchObject(innocent);
+      expect(rest).toEqual({ problems: {}, isSameServer: true });
+    }
   });
 });

@@ -147,9 +147,14 @@ test("after a reboot of the machine a database waits until it is named", async (
       journal.savePlacement({ ...record, memory: { ...record.memory, grantedIn: "another boot" } });
     }
   }
-  const hellos = control.hellos.length;
-  agent = await newAgent();
-  const hello = await waitFor("the next session", () => control.hellos[hellos]);
+  const nextSession = async (begin: () => unknown) => {
+    const hellos = control.hellos.length;
+    await begin();
+    return waitFor("the next session", () => control.hellos[hellos]);
+  };
+  const hello = await nextSession(async () => {
+    agent = await newAgent();
+  });
   // It asks for everything, since of changes there may be none.
   expect(hello.persistedRevision).toBe("");
   expect((await node.engine.findContainer(name))?.state).toBe("exited");
@@ -161,10 +166,18 @@ test("after a reboot of the machine a database waits until it is named", async (
   };
   await say("900", []);
   expect((await node.engine.findContainer(name))?.state).toBe("exited");
+  // Nor does one with it, in a session that another machine of this identity may take back.
+  control.contest(3_600_000);
+  await nextSession(() => control.hangUp());
   await say("901", [placement]);
+  expect((await node.engine.findContainer(name))?.state).toBe("exited");
+  control.contest(0);
+  const again = await nextSession(() => control.hangUp());
+  expect(again.persistedRevision).toBe("");
+  await say("902", [placement]);
   await control.status("rebooted", (status) => status.restartSeq > 0 && isHealthy(status));
   expect((await node.engine.findContainer(name))?.state).toBe("running");
   // Nor does a set without it stop what runs.
-  await say("902", []);
+  await say("903", []);
   expect((await node.engine.findContainer(name))?.state).toBe("running");
 });

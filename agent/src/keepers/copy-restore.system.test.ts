@@ -36,6 +36,8 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
     await follows(copy);
     await copy.sql("INSERT INTO w (id) VALUES (4)");
     const until = await aMomentLater();
+    // What comes later is in a file of its own.
+    if (kind === "mariadb") await copy.sql("FLUSH BINARY LOGS");
     await copy.sql("INSERT INTO w (id) VALUES (5)");
     await copy.sql("DROP TABLE w");
     await covers(copy);

@@ -62,6 +62,8 @@ export interface TestControl {
   status(placementId: string, fits: (status: PlacementStatus) => boolean, timeoutMs?: number): Promise<PlacementStatus>;
   /** Ends every open session, as a restart of control would. */
   hangUp(): void;
+  /** How long sessions from now on have to stand before what they name is granted. */
+  contest(grantsAfterMs: number): void;
 }
 
 const blocked = {
@@ -93,6 +95,7 @@ export function createTestControl(options: {
   const baseImages: TestControl["baseImages"] = new Map();
   const baseImagesAsked: string[] = [];
   let revision = 0n;
+  let grantsAfterMs = 0;
 
   const send = (message: Response): void => {
     for (const session of open) {
@@ -128,6 +131,7 @@ export function createTestControl(options: {
                       renewEveryMs: 1_000,
                       leaseTtlMs: 15_000,
                       registry: { host: options.registryHost, insecure: true },
+                      grantsAfterMs,
                     },
                   },
                 });
@@ -252,6 +256,9 @@ export function createTestControl(options: {
         session.over = true;
         session.wake();
       }
+    },
+    contest(ms) {
+      grantsAfterMs = ms;
     },
   };
 }

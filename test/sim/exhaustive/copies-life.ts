@@ -82,7 +82,12 @@ export function copiesLife(mutant: CopiesMutant | null): Model<State> {
           state: copy.state === "ended" ? "broken" : copy.state,
           isFresh: copy.state === "following" && is === "there",
           // The first that is broken may have been so for any time; more of them would be more of the same.
-          ...{ ageMs: 0, isLetIn: true, lackingMs: copy.state === "broken" && id === "c0" ? lackingMaxMs : 0 },
+          ...{
+            ageMs: 0,
+            isLetIn: true,
+            isTooLarge: false,
+            lackingMs: copy.state === "broken" && id === "c0" ? lackingMaxMs : 0,
+          },
           keepers: copy.keepers.map(({ wanted }, at) => ({
             taskId: String(at),
             wanted,

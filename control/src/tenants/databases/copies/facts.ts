@@ -101,9 +101,9 @@ function bestPlace({
 }
 
 /** A server that has come up, or come back, since counts from then: nobody could have followed it before. */
-const lackingMs = sql<number>`case when database_copy.problem = ${copyTooLarge} then 0 else
-  extract(epoch from clock_timestamp() - greatest(database_copy.created_at, database_copy.covered_at, database.status_at, (
-    select max(created_at) from task where task.owner_id = database.id and task.kind = 'database')))::float8 * 1000 end`;
+const lackingMs = sql<number>`extract(epoch from clock_timestamp() - greatest(
+  database_copy.created_at, database_copy.covered_at, database.status_at,
+  (select max(created_at) from task where task.owner_id = database.id and task.kind = 'database')))::float8 * 1000`;
 
 const listOpenCopies = (db: Db, databaseId: string): Promise<OpenCopy[]> =>
   db
@@ -133,7 +133,7 @@ function copyFacts(
   const { id, purpose, generation, node_id: nodeId, state, lifecycle, drain } = copy;
   return {
     ...{ id, purpose, generation, nodeId, isFresh: copy.is_fresh, isLetIn: copy.is_let_in },
-    ...{ ageMs: copy.age_ms, lackingMs: copy.lacking_ms },
+    ...{ ageMs: copy.age_ms, lackingMs: copy.lacking_ms, isTooLarge: copy.problem === copyTooLarge },
     nodeGone: nodeId !== null && lifecycle !== "active",
     nodeLeaving: drain !== null && drain !== "none",
     tier: nodeId === null || dataNode === null ? null : tierOf(nodeOf(nodes, nodeId), dataNode),

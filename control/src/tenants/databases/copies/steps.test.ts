@@ -4,7 +4,7 @@ import { type CopiesFacts, type CopyFacts, lackingMaxMs, nextCopiesStep, restart
 const keeping = { taskId: "t", wanted: true, failed: false, isCurrent: true, ageMs: 0 };
 const aCopy = (overrides: Partial<CopyFacts> = {}): CopyFacts => ({
   ...{ id: "c", purpose: "keeper", generation: 1, nodeId: "n2", nodeGone: false, nodeLeaving: false, tier: 2 },
-  ...{ state: "following", isFresh: true, ageMs: 0, lackingMs: 0, isLetIn: true },
+  ...{ state: "following", isFresh: true, ageMs: 0, lackingMs: 0, isTooLarge: false, isLetIn: true },
   ...{ keepers: [keeping], ...overrides },
 });
 const aSuccessor = (overrides: Partial<CopyFacts> = {}): CopyFacts =>
@@ -108,6 +108,11 @@ test.each<{ when: string; are: Partial<CopiesFacts>; does: object }>([
   {
     when: "it lacks everything for hours, and no node takes one",
     are: { copies: [aCopy(lacking)] },
+    does: { do: "rest" },
+  },
+  {
+    when: "it has lacked what was written for hours, and so would any other, for want of room",
+    are: { copies: [aCopy({ ...lacking, isTooLarge: true })], best: { nodeId: "n3", tier: 2 } },
     does: { do: "rest" },
   },
   {

@@ -34,11 +34,10 @@ export interface CopyFacts {
   /** It has everything until some minutes ago: it could take the place of the branch's own data. */
   isFresh: boolean;
   ageMs: number;
-  /**
-   * For how long it has lacked what was written, although its server was there: since it was begun, or covered anything last. 0 where
-   * another copy would lack it as well: more was written than the plan gives room for.
-   */
+  /** For how long it has lacked what was written, although its server was there: since it was begun, or covered anything last. */
   lackingMs: number;
+  /** More was written than the plan gives room for: another copy would lack it as well. */
+  isTooLarge: boolean;
   /** The server knows the password that a keeper of this copy logs in with. */
   isLetIn: boolean;
   keepers: readonly KeeperFacts[];
@@ -163,8 +162,8 @@ function succeeded(successor: CopyFacts, keeper: CopyFacts | undefined): CopiesS
 const isBetter = (tier: CopyTier, { tier: now, nodeLeaving }: CopyFacts): boolean =>
   now !== null && (tier > now || (nodeLeaving && tier > 1));
 
-const isOverdue = ({ tier, isFresh, lackingMs }: CopyFacts): boolean =>
-  tier !== null && !isFresh && lackingMs >= lackingMaxMs;
+const isOverdue = ({ tier, isFresh, isTooLarge, lackingMs }: CopyFacts): boolean =>
+  tier !== null && !isFresh && !isTooLarge && lackingMs >= lackingMaxMs;
 
 /** What every copy needs to be kept. */
 function kept(facts: CopiesFacts): CopiesStep | null {

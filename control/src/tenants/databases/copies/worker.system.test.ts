@@ -221,7 +221,7 @@ test("a copy that breaks is told of in the audit, once", async () => {
   expect((await copies())[0]).toMatchObject({ state: "broken", problem: "its log has a hole" });
 });
 
-test("a copy lacks what was written for as long as its server was there, unless the next one would lack it as well", async () => {
+test("a copy lacks what was written for as long as its server was there, and tells when that is for want of room", async () => {
   const copyId = await begin(other.id);
   await work();
   await tell(other.id, sample(copyId));
@@ -238,11 +238,12 @@ test("a copy lacks what was written for as long as its server was there, unless 
       .where("id", "=", copyId)
       .execute();
     const found = await readCopiesFacts({ db, fleet: world.fleet, isWanted: true }, id);
-    return (found?.copies.copies[0]?.lackingMs ?? 0) >= lackingMaxMs;
+    const [copy] = found?.copies.copies ?? [];
+    return { isOverdue: (copy?.lackingMs ?? 0) >= lackingMaxMs, isTooLarge: copy?.isTooLarge };
   };
-  expect(await follow(5.9)).toBe(false);
-  expect(await follow(100, copyTooLarge)).toBe(false);
-  expect(await follow(6.1)).toBe(true);
+  expect(await follow(5.9)).toEqual({ isOverdue: false, isTooLarge: false });
+  expect(await follow(6.1)).toEqual({ isOverdue: true, isTooLarge: false });
+  expect(await follow(6.1, copyTooLarge)).toEqual({ isOverdue: true, isTooLarge: true });
 });
 
 test("a branch that is dropped keeps its copies for as long as it can come back", async () => {

@@ -344,6 +344,12 @@ test("a fetch is tried again while somebody is away, is one at a time, and needs
 describe("a fetch over a bad line", () => {
   const isOfDump = ({ do: asked, parts = [] }: { do: string; parts?: readonly { path: string }[] }) =>
     asked === "write" && parts.some(({ path }) => path === dump);
+  const breakAfterOneObject = (): void => {
+    let writes = 0;
+    node.before = (request) => {
+      if (isOfDump(request) && ++writes > 1) throw new Error("the line broke");
+    };
+  };
 
   test("ends in one turn although every other call is lost", async () => {
     await ship();
@@ -361,12 +367,9 @@ describe("a fetch over a bad line", () => {
   test("goes on with the first object that is not whole, and what has got further is no failure", async () => {
     await ship();
     const { id } = await beginFetch();
-    let writes = 0;
-    node.before = (request) => {
-      if (isOfDump(request) && ++writes > 1) throw new Error("the line broke");
-    };
+    breakAfterOneObject();
     expect(await work(id, 20)).toMatchObject({ refund: true, error: expect.stringMatching(/the line broke/) });
-    writes = 0;
+    let writes = 0;
     node.before = (request) => {
       if (isOfDump(request)) writes += 1;
     };
@@ -378,10 +381,7 @@ describe("a fetch over a bad line", () => {
   test("begins anew when another copy was put off-site meanwhile", async () => {
     await ship();
     const { id } = await beginFetch();
-    let writes = 0;
-    node.before = (request) => {
-      if (isOfDump(request) && ++writes > 1) throw new Error("the line broke");
-    };
+    breakAfterOneObject();
     await work(id);
     node.before = () => {};
     node.put(copyId, dump, Buffer.from(content).fill("b", 0, 100));

@@ -17,6 +17,10 @@ export const withObject = ({ objects, digest }: FetchProgress, parts: readonly M
   digest: createHash("sha256").update(digest).update(JSON.stringify(parts)).digest("hex"),
 });
 
+/** Whether a turn wrote anything: there are more whole objects, or others, since the copy was put off-site anew. */
+export const hasAdvanced = (before: FetchProgress | null, after: FetchProgress | null): boolean =>
+  after !== null && after.objects > 0 && after.digest !== before?.digest;
+
 /**
  * How much of a manifest is on its node already. Its copy may have been put off-site anew since: what is not the beginning of this
  * manifest, byte for byte, counts for nothing.

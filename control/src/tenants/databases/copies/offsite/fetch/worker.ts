@@ -11,7 +11,7 @@ import type { WorkHandler } from "../../../../../stores/work/worker.ts";
 import { openBranchKey } from "../key.ts";
 import { type NodeFiles, NodeFilesUnavailable, nodeFiles, type OpenCopyFiles } from "../node-files.ts";
 import { type CopyManifest, type CopyObjects, copyObjects } from "../objects.ts";
-import { type ManifestPart, progressIn, withObject } from "./progress.ts";
+import { hasAdvanced, type ManifestPart, progressIn, withObject } from "./progress.ts";
 import { noRoom } from "./rules.ts";
 import {
   type FoundFetch,
@@ -68,12 +68,10 @@ export function fetchWorker(deps: FetchWorkerDeps): WorkHandler {
     } catch (error) {
       signal.throwIfAborted();
       if (isForGood(error)) return fail(messageOf(error));
-      const { objects = 0, digest } = (await findProgress(db, copyId)) ?? {};
-      if (objects > (before?.objects ?? 0) || (objects > 0 && digest !== before?.digest)) {
-        log.info(
-          { copyId, databaseId: found.copy.database_id, objects, why: messageOf(error) },
-          "a fetch goes on later",
-        );
+      const after = await findProgress(db, copyId);
+      if (hasAdvanced(before, after)) {
+        const about = { copyId, databaseId: found.copy.database_id, objects: after?.objects };
+        log.info({ ...about, why: messageOf(error) }, "a fetch goes on later");
         return { retryAfterMs: nextTurnMs, error: messageOf(error), refund: true };
       }
       if (item.attempt < item.maxAttempts) throw error;
