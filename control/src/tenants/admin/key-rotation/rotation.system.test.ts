@@ -4,6 +4,7 @@ import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { keepSalts, loadSalts } from "../../../fleet/analytics/salts.ts";
 import { openAuthority } from "../../../fleet/ca/authority.ts";
+import { accountKeyAad, keyAad, orderKeyAad } from "../../../fleet/certificates/store.ts";
 import {
   adminSecretAad,
   keeperSecretAad,
@@ -46,7 +47,7 @@ const clock = { ...systemClock, now: () => new Date("2026-03-01T12:00:00Z") };
 /** One value in every place, through whoever keeps it; the result reads all of them back. */
 async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => Promise<unknown>> {
   const { db } = api;
-  await sql`truncate analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate acme_account, certificate, analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
     db,
   );
   const { id } = await api.newProject(user);
@@ -96,6 +97,21 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
     .insertInto("offsite_key")
     .values({ database_id: databaseId, secret: makeBranchKey(secrets, databaseId) })
     .execute();
+  const directory = "https://ca.test/directory";
+  const name = "shop.example";
+  await db
+    .insertInto("acme_account")
+    .values({ directory, key: secrets.seal(Buffer.from("e"), accountKeyAad(directory)), created_at: new Date() })
+    .execute();
+  await db
+    .insertInto("certificate")
+    .values({
+      ...{ name, registered_domain: name, state: "ordered", next_at: new Date() },
+      ...{ chain: "f", fingerprint: "f", issuer: directory, not_before: new Date(), not_after: new Date() },
+      key: secrets.seal(Buffer.from("g"), keyAad(name)),
+      ...{ directory, order_url: directory, order_key: secrets.seal(Buffer.from("h"), orderKeyAad(name)) },
+    })
+    .execute();
   const copy = openBranchKey(secrets, databaseId, await sealedBranchKey()).seal(Buffer.from("log"), "object");
   const offsite = openFileKey(secrets, backupId, await sealedFileKey(backupId)).seal(Buffer.from("sql"), "piece");
   return async (with_) => {
@@ -106,7 +122,14 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
       .selectAll()
       .where("id", "=", dropped.id)
       .executeTakeFirstOrThrow();
+    const account = await db.selectFrom("acme_account").select("key").executeTakeFirstOrThrow();
+    const certificate = await db.selectFrom("certificate").select(["key", "order_key"]).executeTakeFirstOrThrow();
     return {
+      certificates: [
+        with_.open(account.key, accountKeyAad(directory)).toString(),
+        with_.open(certificate.key ?? Buffer.alloc(0), keyAad(name)).toString(),
+        with_.open(certificate.order_key ?? Buffer.alloc(0), orderKeyAad(name)).toString(),
+      ],
       offsite: openFileKey(with_, backupId, await sealedFileKey(backupId))
         .open(offsite, "piece")
         .toString(),
@@ -153,7 +176,7 @@ test("every value is sealed with the new key, and opens without the old one", as
   const values = await readAll(before);
   const both = createSecrets([fresh, old]);
 
-  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 25, overtaken: 0, unreadable: [] });
+  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 28, overtaken: 0, unreadable: [] });
 
   expect(await readAll(createSecrets([fresh]))).toEqual(values);
   await expect(readAll(before)).rejects.toThrow(CannotOpen);
@@ -178,7 +201,7 @@ test("a write that comes between reading and exchanging a value is kept", async 
   const [old, fresh] = [newKey(), newKey()];
   const before = createSecrets([old]);
   const after = createSecrets([fresh, old]);
-  await sql`truncate analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate acme_account, certificate, analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
     api.db,
   );
   const { id } = await api.newProject(user);
@@ -211,7 +234,7 @@ test("a write that comes between reading and exchanging a value is kept", async 
 
 test("rotation while users write loses nothing that was acknowledged", async () => {
   const { db, context } = api;
-  await sql`truncate analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate acme_account, certificate, analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
     db,
   );
   const [old, fresh] = [newKey(), newKey()];
@@ -264,7 +287,7 @@ test("rotation while users write loses nothing that was acknowledged", async () 
 test("values that were exchanged for one another open nowhere, and rotation leaves them as they are", async () => {
   const [old, fresh] = [newKey(), newKey()];
   const before = createSecrets([old]);
-  await sql`truncate analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate acme_account, certificate, analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
     api.db,
   );
   const mine = await api.newProject(user);
