@@ -1,6 +1,6 @@
 -- What a channel got per day (UTC), kept for ever. Hours go after a time.
 create table traffic_day (
-  project_id uuid not null references project (id) on delete cascade,
+  project_id uuid not null,
   channel text not null check (channel in ('production', 'preview', 'dev')),
   day date not null,
   requests bigint not null default 0,
@@ -24,7 +24,7 @@ create table traffic_total_hour (
 -- What containers took, per hour and day (UTC). Channel 'all' is the whole project: its peak is none of its channels'
 -- peaks added up. Averages are sums by moments, which are half-minutes in which something ran.
 create table resource_hour (
-  project_id uuid not null references project (id) on delete cascade,
+  project_id uuid not null,
   channel text not null check (channel in ('production', 'preview', 'dev', 'all')),
   hour timestamptz not null,
   moments integer not null,
@@ -38,7 +38,7 @@ create table resource_hour (
 );
 create index resource_hour_hour on resource_hour (hour);
 create table resource_day (
-  project_id uuid not null references project (id) on delete cascade,
+  project_id uuid not null,
   channel text not null check (channel in ('production', 'preview', 'dev', 'all')),
   day date not null,
   moments integer not null,
@@ -138,3 +138,13 @@ insert into traffic_total_hour (hour, requests, bytes_in, bytes_out)
 select hour, least(sum(requests), 9007199254740991), least(sum(bytes_in), 9007199254740991),
   least(sum(bytes_out), 9007199254740991)
 from traffic_hour group by 1;
+
+-- Last of all: a foreign key keeps everybody from writing projects until the step ends, and adding hours up takes as long
+-- as there are hours. Days have the projects of their hours, which nobody could delete meanwhile; a step of its own looks
+-- again, and locks nobody out.
+alter table traffic_day
+  add constraint traffic_day_project_id_fkey foreign key (project_id) references project (id) on delete cascade not valid;
+alter table resource_hour
+  add constraint resource_hour_project_id_fkey foreign key (project_id) references project (id) on delete cascade;
+alter table resource_day
+  add constraint resource_day_project_id_fkey foreign key (project_id) references project (id) on delete cascade;
