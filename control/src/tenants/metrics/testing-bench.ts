@@ -126,7 +126,9 @@ async function measure(session: string, paths: readonly string[]): Promise<numbe
     if (status !== 200) throw new Error(text);
     tookMs.push(systemClock.steadyMs() - startMs);
   }
-  const [middle = 0, most = 0] = [0.5, 0.95].map((at) => tookMs.toSorted((a, b) => a - b)[Math.floor(tookMs.length * at)]);
+  const [middle = 0, most = 0] = [0.5, 0.95].map(
+    (at) => tookMs.toSorted((a, b) => a - b)[Math.floor(tookMs.length * at)],
+  );
   said(`${paths[0]?.replace(/[0-9a-f-]{36}/, ":id")} takes ${middle.toFixed(1)} ms, p95 ${most.toFixed(1)} ms`);
   return tookMs;
 }
