@@ -78,3 +78,10 @@ describe("in running text", () => {
     expect(scrub("http://shop.svc.localhost:8080/a?b=c:d@e", [])).toBe("http://shop.svc.localhost:8080/a?b=c:d@e");
   });
 });
+
+test("a value that is counted is shown, and a value with anything else is not", () => {
+  const lists = { paths: [{ value: "/", count: 3 }] };
+  expect(redact(lists)).toEqual(lists);
+  for (const other of [{ value: "x" }, { value: "x", count: "3" }, { value: "x", count: 3, name: "KEY" }])
+    expect(redact(other)).toMatchObject({ value: redacted });
+});

@@ -11,13 +11,17 @@ export function isSecretName(name: string): boolean {
   return secretNames.has(plain) || secretEndings.test(plain);
 }
 
+/** `{value, count}`, as figures list what visitors have in common: how often something came, and no secret. */
+const isCounted = (payload: object): boolean =>
+  Object.keys(payload).length === 2 && "value" in payload && "count" in payload && typeof payload.count === "number";
+
 /**
  * A copy of `payload` in which every value under a secret-looking name is `[redacted]`. Booleans and
  * null stay: they say whether there is a secret, not which.
  */
 export function redact(payload: unknown): unknown {
   if (Array.isArray(payload)) return payload.map(redact);
-  if (payload === null || typeof payload !== "object") return payload;
+  if (payload === null || typeof payload !== "object" || isCounted(payload)) return payload;
   return Object.fromEntries(
     Object.entries(payload).map(([name, value]) => {
       const keeps = value === null || value === undefined || typeof value === "boolean";

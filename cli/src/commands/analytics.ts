@@ -1,5 +1,5 @@
 import { type AnalyticsView, analyticsReply, channels, figureSpanDefault, figureSpans } from "@svc/proto";
-import { bar } from "../chart.ts";
+import { bar, fillGaps, sparkline } from "../chart.ts";
 import { command, flag, type Screen } from "../command.ts";
 import { listing } from "../listing.ts";
 import { resolveTarget, targetFacts } from "../target.ts";
@@ -14,6 +14,10 @@ const lists = {
 } as const;
 const shownMax = 10;
 const barColumns = 24;
+/** Of the newest days with visitors; whoever wants them all takes the JSON. */
+const daysMax = 14;
+const dayMs = 86_400_000;
+const chartColumnsMax = 72;
 
 export const analytics = command({
   name: "analytics",
@@ -48,10 +52,29 @@ export const analytics = command({
   },
 });
 
+/** A bar for each of the newest days, and above it a line of all days where there are more. */
 function visitorChart(visitors: AnalyticsView["visitors"], screen: Screen): string {
+  const { paint, columns } = screen;
   const most = Math.max(...visitors.map(({ count }) => count));
-  const rows = visitors.map(({ day, count }) => [day, String(count), bar(count / most, barColumns)]);
-  return listing(["DAY", "VISITORS", ""], rows, screen, { alignRight: [1] });
+  const newest = visitors.slice(-daysMax);
+  const rows = newest.map(({ day, count }) => [day, String(count), bar(count / most, barColumns)]);
+  const table = listing(["DAY", "VISITORS", ""], rows, screen, { alignRight: [1] });
+  const [first] = visitors;
+  const last = visitors.at(-1);
+  if (first === undefined || last === undefined || newest.length === visitors.length) return table;
+  const series = visitors.map(({ day, count }) => ({ bucket: `${day}T00:00:00Z`, count }));
+  const range = { first: new Date(first.day), last: new Date(last.day), stepMs: dayMs };
+  const line = sparkline(
+    fillGaps(series, range, ({ count }) => count, 0),
+    Math.min(chartColumnsMax, columns ?? chartColumnsMax),
+  );
+  return [
+    `Visitors by day, from ${first.day} to ${last.day}`,
+    paint("cyan", line),
+    "",
+    table,
+    paint("dim", `and ${visitors.length - newest.length} days before, with --json`),
+  ].join("\n");
 }
 
 function countList(title: string, counts: AnalyticsView["paths"], screen: Screen): string {

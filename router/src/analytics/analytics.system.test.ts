@@ -116,6 +116,8 @@ test("no address, browser, query or page of a referrer is on the edge's disk, no
   const sent = JSON.stringify([...control.rows.values()], (_, value) =>
     typeof value === "bigint" ? `${value}` : value,
   );
+  // Nothing is written any more while it is looked at.
+  await edge.stopRouter();
   const files = (await readdir(edge.config.dir, { recursive: true, withFileTypes: true })).filter((each) =>
     each.isFile(),
   );

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { connect } from "node:tls";
 import { create } from "@bufbuild/protobuf";
 import { CertificatesSchema } from "@svc/proto/edge";
 import { systemClock } from "@svc/runtime/system";
@@ -60,6 +62,25 @@ test("how long certificates are still good is told", async () => {
   expect(await seriesOf('svc_router_certificates{left="30d"}')).toBe(1);
   await certificates.learn(create(CertificatesSchema, { first: true }));
   expect(await seriesOf('svc_router_certificates{left="30d"}')).toBe(0);
+});
+
+test("handshakes with certificates of control's are counted, and none of names that nobody has", async () => {
+  const { certificates } = edge.edge();
+  await certificates.learn(create(CertificatesSchema, { first: true, upserts: [aCertificate("shop.example", 20)] }));
+  const dial = async (servername: string): Promise<void> => {
+    const [hostname, port] = edge.https.split(":");
+    const socket = connect({ host: hostname, port: Number(port), servername, rejectUnauthorized: false });
+    await once(socket, "secureConnect");
+    socket.destroy();
+  };
+  const before = await seriesOf("svc_router_requests_unattributed_total");
+  for (let n = 0; n < 3; n += 1) {
+    await dial("shop.example");
+    await expect(dial(`nobody-${n}.example`)).rejects.toThrow();
+  }
+  await expect.poll(() => seriesOf("svc_router_tls_handshakes_total"), { timeout: 10_000 }).toBe(3);
+  expect(await seriesOf("svc_router_requests_unattributed_total")).toBe(before);
+  await certificates.learn(create(CertificatesSchema, { first: true }));
 });
 
 test("files that cannot be fetched are an error, and their host is behind", async () => {

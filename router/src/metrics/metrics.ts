@@ -45,6 +45,7 @@ export function createMetrics(options: { process?: boolean } = {}) {
       },
     ),
     requestsUnknown: counter("requests_unattributed_total", "Lines of Caddy's log that belong to no site"),
+    handshakes: counter("tls_handshakes_total", "Full TLS handshakes with a certificate that control sent"),
     certificates: gauge("certificates", "Certificates that are served, by how long they are still good", ["left"]),
     caddyUp: gauge("caddy_up", "1 while Caddy answers, else 0"),
     caddyOpenFiles: gauge("caddy_open_files", "What Caddy has open: connections of visitors and to sites, and files"),

@@ -1,3 +1,4 @@
+import { handshakeMark } from "../traffic/line.ts";
 import { permissionModule } from "./caddy-version.ts";
 import { type CaddyRoute, type JsonObject, matches, subroute } from "./json.ts";
 
@@ -41,6 +42,8 @@ export const certificateServer = (options: TlsOptions): JsonObject => ({
   protocols: ["h1"],
   read_header_timeout: "2s",
   idle_timeout: "2m",
+  // Caddy tells nothing of handshakes in another way: each with a certificate of control's is a line of the access log.
+  logs: {},
   routes: [
     {
       match: [
@@ -53,9 +56,18 @@ export const certificateServer = (options: TlsOptions): JsonObject => ({
       terminal: true,
     },
     // A missing answer must never be 204: then Caddy would make a certificate itself, for whatever name.
-    { handle: [{ handler: "static_response", status_code: 404 }] },
+    { handle: [unlogged, { handler: "static_response", status_code: 404 }] },
   ],
 });
+
+/** Whoever dials with names that nobody has must not push lines of visitors out. */
+const unlogged: JsonObject = { handler: "vars", skip_log: true, log_skip: true };
+const logHandshake: JsonObject = {
+  handler: "map",
+  source: handshakeMark,
+  destinations: ["{http.auth.user.id}"],
+  defaults: [handshakeMark],
+};
 
 /** Group 2 is what comes behind the first label. */
 const servedPattern = "^([a-z0-9-]+)((?:\\.[a-z0-9-]+)+)$";
@@ -66,6 +78,7 @@ function certificateRoutes({ tls, certificatesDir, contentDomain }: TlsOptions):
   const found: CaddyRoute = {
     match: [{ file: { root: certificatesDir, try_files: tryFiles } }],
     handle: [
+      logHandshake,
       { handler: "rewrite", uri: "{http.matchers.file.relative}" },
       { handler: "file_server", root: certificatesDir },
     ],
@@ -74,13 +87,13 @@ function certificateRoutes({ tls, certificatesDir, contentDomain }: TlsOptions):
   // No content: Caddy makes one of its own CA, once the router has said that there is such a host.
   const own: CaddyRoute = {
     match: [matches("{http.regexp.name.0}", `\\.${contentDomain.replaceAll(".", "\\.")}$`)],
-    handle: [{ handler: "static_response", status_code: 204 }],
+    handle: [unlogged, { handler: "static_response", status_code: 204 }],
     terminal: true,
   };
   return [
     found,
     ...(tls === "internal" ? [own] : []),
-    { handle: [{ handler: "static_response", status_code: 404 }], terminal: true },
+    { handle: [unlogged, { handler: "static_response", status_code: 404 }], terminal: true },
   ];
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { addCount, addVisit, type Counts } from "./counts.ts";
-import { hostOf, parseLine } from "./line.ts";
+import { handshakeMark, hostOf, isHandshake, parseLine } from "./line.ts";
 
 test.each([
   {
@@ -29,6 +29,16 @@ test.each([
 ])("a line when $when", ({ line, visit }) => {
   if (visit === null) expect(parseLine(line)).toBeNull();
   else expect(parseLine(line)).toMatchObject(visit);
+});
+
+test.each([
+  { said: handshakeMark, is: true },
+  { said: `${handshakeMark}x`, is: false },
+  { said: "", is: false },
+  // A path, as a visitor may ask for it.
+  { said: `\x7f\x7f\x7f\x7f/"user_id":"${handshakeMark}"\x7f`, is: false },
+])("a line that says $said is of a handshake: $is", ({ said, is }) => {
+  expect(isHandshake(JSON.stringify({ ts: 0, request: { host: "127.0.0.1:7481" }, user_id: said }))).toBe(is);
 });
 
 describe("who asked and how", () => {

@@ -37,6 +37,12 @@ export interface Said {
  */
 export const saidSeparator = "\x7f";
 
+/** In the place of a user: Caddy asked itself for the certificate of a full handshake. No visitor's line has letters first there. */
+export const handshakeMark = "tls";
+const handshakeField = `"user_id":"${handshakeMark}"`;
+/** What a visitor says has its quotes escaped. */
+export const isHandshake = (line: string): boolean => line.includes(handshakeField);
+
 const secondsPerHour = 3600;
 /** So much of an announced body is believed: what a page weighs, which whoever wants to use up a quota can ask for as well. */
 const announcedBytesMax = 64 * 1024;

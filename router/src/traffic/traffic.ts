@@ -9,7 +9,7 @@ import { accessLogBytesMax } from "../render/access-log.ts";
 import { prepareAccessLog, readAccessLog, removeFinished, unreadBytes } from "./access-log.ts";
 import { type Batch, type BatchStore, countsPerBatch } from "./batch-store.ts";
 import { addVisit, type Counts } from "./counts.ts";
-import { hostOf, parseLine } from "./line.ts";
+import { hostOf, isHandshake, parseLine } from "./line.ts";
 
 /** Counts what visitors asked for, and tells control. */
 export interface Traffic extends AsyncDisposable {
@@ -21,7 +21,7 @@ export interface Traffic extends AsyncDisposable {
   unreadBytes(): Promise<number>;
 }
 
-type TrafficMetrics = Pick<Metrics, "requests" | "requestsUnknown" | "requestSeconds">;
+type TrafficMetrics = Pick<Metrics, "requests" | "requestsUnknown" | "requestSeconds" | "handshakes">;
 /** With more of the log unread than this, analytics look at every so many page views only. */
 const behindBytes = accessLogBytesMax / 2;
 const everyNthBehind = 10;
@@ -84,6 +84,7 @@ export async function startTraffic(options: {
     const counts: Counts = new Map();
     let lines = 0;
     let unknown = 0;
+    let handshakes = 0;
     const seconds: number[] = [];
     if (analytics !== null) {
       const isBehind = (await unreadBytes(logDir, known ?? [])) > behindBytes;
@@ -94,6 +95,10 @@ export async function startTraffic(options: {
       known ?? [],
       (line) => {
         lines += 1;
+        if (isHandshake(line)) {
+          handshakes += Number(known !== null);
+          return;
+        }
         const visit = parseLine(line);
         const site = visit && table.get(hostOf(visit.host));
         // Of what may be counted already only the end is of interest.
@@ -114,7 +119,7 @@ export async function startTraffic(options: {
       await store.keep(counts, position);
       await analytics?.commit(position);
     }
-    if (metrics !== undefined) addCounts(metrics, counts, seconds, unknown);
+    if (metrics !== undefined) addCounts(metrics, { counts, seconds, unknown, handshakes });
     await removeFinished(finished);
   }
 
@@ -169,10 +174,9 @@ export async function startTraffic(options: {
 /** Once they are on disk: what could not be kept is read, and counted, again. */
 function addCounts(
   metrics: TrafficMetrics,
-  counts: Readonly<Counts>,
-  seconds: readonly number[],
-  unknown: number,
+  read: { counts: Readonly<Counts>; seconds: readonly number[]; unknown: number; handshakes: number },
 ): void {
+  const { counts, seconds, unknown, handshakes } = read;
   for (const { requests, status2xx, status3xx, status4xx, status5xx } of counts.values()) {
     const other = requests - status2xx - status3xx - status4xx - status5xx;
     metrics.requests.inc({ status: "2xx" }, status2xx);
@@ -183,6 +187,7 @@ function addCounts(
   }
   for (const each of seconds) metrics.requestSeconds.observe(each);
   if (unknown > 0) metrics.requestsUnknown.inc(unknown);
+  if (handshakes > 0) metrics.handshakes.inc(handshakes);
 }
 
 const siteOf = ({ projectId, channel, target }: Route) => ({

@@ -7,7 +7,7 @@ export type AnalyticsList = (typeof analyticsLists)[number];
 /** A value and how often it came. */
 export type Counted = [value: string, count: number];
 
-/** What visitors looked at within some time, as `analytics_hour.data` and `analytics_day.data` hold it. */
+/** What visitors looked at within some time, as the column `data` of `analytics_hour`, `_day` and `_month` holds it. */
 export interface AnalyticsData extends Record<AnalyticsList, Counted[]> {
   /** Some page views were not looked at, and others count for them. */
   sampled: boolean;
@@ -17,7 +17,7 @@ export interface AnalyticsData extends Record<AnalyticsList, Counted[]> {
   s5xx: number;
 }
 
-export const statusClasses = ["s2xx", "s3xx", "s4xx", "s5xx"] as const;
+const statusClasses = ["s2xx", "s3xx", "s4xx", "s5xx"] as const;
 
 /** What there was no room for. */
 const otherValue = "(other)";

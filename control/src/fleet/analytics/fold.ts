@@ -27,9 +27,12 @@ export function visitorsOf(rows: readonly { visitors: Uint8Array }[]): Uniques {
 export async function foldDays({ clock, db }: { clock: Clock; db: Db }): Promise<number> {
   return db.transaction().execute(async (tx) => {
     const today = dayOf(clock.now());
+    // Each day marks its month: whoever adds days up meanwhile marks in the same order, and waits in no circle.
     const { rows: days } = await sql<{ project_id: string; channel: string; day: string }>`
-      select project_id, channel, day::text from analytics_unfolded where day < ${today}::date
-      order by day, project_id, channel limit ${daysPerRound} for update skip locked`.execute(tx);
+      with claimed as (
+        select project_id, channel, day from analytics_unfolded where day < ${today}::date
+        order by day, project_id, channel limit ${daysPerRound} for update skip locked
+      ) select project_id, channel, day::text from claimed order by project_id, channel, claimed.day`.execute(tx);
     for (const { project_id: projectId, channel, day } of days) {
       const { rows } = await sql<{ data: AnalyticsData; visitors: Buffer }>`
         select data, visitors from analytics_hour where project_id = ${projectId} and channel = ${channel}

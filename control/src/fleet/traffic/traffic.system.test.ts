@@ -10,7 +10,7 @@ import type { Link } from "../daemons/start.ts";
 import { aDaemon, aRouter, aWorld, type DaemonFiles, until, type World } from "../daemons/testing.ts";
 import { applyTraffic } from "./apply.ts";
 import { createTrafficReceiver } from "./receiver.ts";
-import type { TrafficRow } from "./rules.ts";
+import { rowsMax, type TrafficRow } from "./rules.ts";
 
 let world: World;
 let link: Link;
@@ -175,6 +175,20 @@ test("batches whose hours began in turn wait for one another, and not in a circl
     await until("the second batch to wait", () => waiting(2));
   });
   expect(await Promise.all(counting)).toEqual([true, true]);
+});
+
+test("the largest batch is counted within the time of a statement, whether its hours are known or not", async () => {
+  const projects = await Promise.all(Array.from({ length: 10 }, aProject));
+  const rows = Array.from({ length: rowsMax }, (_, n) => {
+    const ago = Math.floor(n / projects.length);
+    return aRow({ projectId: projects[n % projects.length] ?? "", hour: new Date(hour.getTime() - ago * hourMs) });
+  });
+  // The first also has the database keep a plan for hours that are known while there are none.
+  for (const number of [1, 2, 3]) expect(await apply(number, rows)).toBe(true);
+  const { rows: sums } =
+    await sql`select sum(requests)::int as requests, sum(bytes_out)::int as bytes_out, sum(s2xx)::int as s2xx
+    from traffic_day where project_id = any(${projects}::uuid[])`.execute(world.database.db);
+  expect(sums).toEqual([{ requests: 30 * rowsMax, bytes_out: 300 * rowsMax, s2xx: 21 * rowsMax }]);
 });
 
 test("many edges at once, while projects go, end neither in a deadlock nor in a wrong sum", async () => {

@@ -51,6 +51,9 @@ export interface ColumnValues {
   /** See `fleet/analytics/data.ts`. */
   "analytics_day.data": unknown;
   "analytics_hour.data": unknown;
+  "analytics_month.data": unknown;
+  /** How many by day, YYYY-MM-DD. */
+  "analytics_month.visitors": Record<string, number>;
   "api_token.scopes": unknown;
   "audit.detail": unknown;
   "bootstrap_token.addresses": string[];

@@ -109,6 +109,51 @@ test("a step that waits for a long query lets others read, and runs once the que
   expect(await names(database.db)).toEqual([...own, wider]);
 });
 
+test("traffic of before is rolled up while projects are written", async () => {
+  const { db, url } = database;
+  const dir = await mkdtemp(join(tmpdir(), "svc-migrations-"));
+  const before = own.filter((name) => name < "0017");
+  for (const name of before) await cp(new URL(name, ownMigrations), join(dir, name));
+  await sql`drop schema public, auth cascade`.execute(db);
+  await sql`create schema public`.execute(db);
+  expect(await migrate(systemClock, url, { dir: pathToFileURL(`${dir}/`) })).toEqual(before);
+  await rm(dir, { recursive: true });
+  await sql`with owner as (
+      insert into auth."user" (name, email, "emailVerified", "updatedAt") values ('U', 'u@example.test', true, now())
+      returning id
+    ), added as (
+      insert into project (owner_id, name, slug, type) select id, 'Shop', 'shop', 'static' from owner returning id
+    )
+    insert into traffic_hour (project_id, channel, hour, requests)
+    select id, 'production', hour::timestamptz, 3 from added, unnest(array['2030-01-01T22:00Z', '2030-01-01T23:00Z',
+      '2030-01-02T00:00Z']) as hour`.execute(db);
+
+  const { promise: over, resolve: end } = Promise.withResolvers<void>();
+  const { promise: counting, resolve: began } = Promise.withResolvers<void>();
+  const counted = db.transaction().execute(async (tx) => {
+    await sql`update traffic_hour set requests = requests + 1 where hour = '2030-01-02T00:00Z'`.execute(tx);
+    began();
+    await over;
+  });
+  await counting;
+  const migrated = migrate(systemClock, url, { retryWaitsMs: Array(1_000).fill(100) });
+  await expect.poll(() => lockWaits(db), { timeout: 20_000 }).toBe(1);
+  await db.transaction().execute(async (tx) => {
+    await sql`set local lock_timeout = '50ms'`.execute(tx);
+    await sql`update project set name = 'Other'`.execute(tx);
+  });
+  end();
+  await counted;
+  expect(await migrated).toEqual(own.filter((name) => !before.includes(name)));
+  const days = () => sql`select day::text, requests::int from traffic_day order by 1`.execute(db);
+  expect((await days()).rows).toEqual([
+    { day: "2030-01-01", requests: 6 },
+    { day: "2030-01-02", requests: 4 },
+  ]);
+  await sql`delete from project`.execute(db);
+  expect((await days()).rows).toEqual([]);
+});
+
 test("a step does not wait for ever, and leaves nothing behind", async () => {
   await using next = await nextVersion();
   using long = longReader(database.db);

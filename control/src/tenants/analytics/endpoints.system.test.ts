@@ -1,9 +1,11 @@
 import { createHash, randomUUID } from "node:crypto";
 import { addUnique, encodeUniques, noUniques } from "@svc/proto/uniques";
+import { systemClock } from "@svc/runtime/system";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { applyAnalytics } from "../../fleet/analytics/apply.ts";
 import { type AnalyticsData, noAnalytics } from "../../fleet/analytics/data.ts";
+import { foldMonths } from "../../fleet/analytics/fold-months.ts";
 import { dayOf } from "../../fleet/analytics/rules.ts";
 import { type TestApi, testApi } from "../../http/testing.ts";
 
@@ -121,6 +123,50 @@ test("spans reach as far as they say, and old days are read by the day", async (
   );
   expect(sums).toEqual([1, 1, 11, 111, 1_111, 11_111]);
   expect((await found("all")).visitors).toEqual([500, 60, 5].map((days) => ({ day: day(days), count: days })));
+});
+
+test("months that are added up say what their days said, also after a day of them has changed", async () => {
+  const clock = { ...systemClock, now };
+  const day = (days: number) => dayOf(new Date(now().getTime() - days * 24 * hourMs));
+  const countDay = (days: number, views: number) => {
+    const data = {
+      ...noAnalytics(),
+      s2xx: views,
+      paths: [
+        ["/", views],
+        [`/${days % 7}`, 1],
+      ],
+      sampled: days === 400,
+    };
+    return sql`insert into analytics_day (project_id, channel, day, data, visitors)
+      values (${project}, 'production', ${day(days)}::date, ${JSON.stringify(data)}::jsonb, ${views})
+      on conflict (project_id, channel, day) do update set data = excluded.data, visitors = excluded.visitors`.execute(
+      api.db,
+    );
+  };
+  const read = async (span: string) =>
+    (await api.call("GET", `/projects/${project}/analytics?span=${span}`, { session: owner.session })).body.analytics;
+  const rowsOf = async (table: "analytics_month" | "analytics_unfolded_month") =>
+    (await api.db.selectFrom(table).select("month").where("project_id", "=", project).execute()).length;
+
+  for (let days = 2; days <= 460; days += 1) await countDay(days, days);
+  const byDays = [await read("90d"), await read("all")];
+  expect(byDays[1].statuses.s2xx).toBe((460 * 461) / 2 - 1);
+  expect(byDays[1].sampled).toBe(true);
+  expect(byDays[1].visitors).toHaveLength(459);
+  await Promise.all([foldMonths({ clock, db: api.db }), foldMonths({ clock, db: api.db })]);
+  // The month that goes on is read by the day, and all that are over by the month.
+  expect(await rowsOf("analytics_month")).toBeGreaterThanOrEqual(14);
+  expect(await rowsOf("analytics_unfolded_month")).toBeLessThanOrEqual(1);
+  expect([await read("90d"), await read("all")]).toEqual(byDays);
+  expect(await foldMonths({ clock, db: api.db })).toBe(0);
+
+  // A late hour of an edge that was cut off. What it changes is seen before and after its month is added up again.
+  await countDay(60, 1_060);
+  const later = [await read("90d"), await read("all")];
+  expect(later.map(({ statuses }) => statuses.s2xx)).toEqual(byDays.map(({ statuses }) => statuses.s2xx + 1_000));
+  expect(await foldMonths({ clock, db: api.db })).toBe(1);
+  expect([await read("90d"), await read("all")]).toEqual(later);
 });
 
 test.each(["?span=2h", "?span=", "?channel=live", "?hours=5", "?span=1h&span=7d"])("%s is refused", async (query) => {

@@ -1,9 +1,8 @@
 import type { Channel } from "@svc/proto";
 import { countUniques } from "@svc/proto/uniques";
-import { type RawBuilder, sql } from "kysely";
-import { type AnalyticsData, analyticsLists, noAnalytics, statusClasses } from "../../fleet/analytics/data.ts";
+import { sql } from "kysely";
+import type { AnalyticsData } from "../../fleet/analytics/data.ts";
 import { visitorsOf } from "../../fleet/analytics/fold.ts";
-import { bounded } from "../../stores/db/bounded.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Reading } from "./rules.ts";
 
@@ -26,44 +25,36 @@ export async function readAnalytics(
   }
   for (const [day, rows] of Map.groupBy(hourly, (row) => row.day)) visitors.set(day, countUniques(visitorsOf(rows)));
   if (days !== null) {
-    const asked = sql`analytics_day where project_id = ${of.projectId} and channel = ${of.channel}
-      and day < ${days.before}::date and day >= coalesce(${days.from}::date, '-infinity')`;
-    const { rows } = await sql<{ day: string; visitors: number }>`select day::text, visitors from ${asked}`.execute(db);
-    for (const row of rows) visitors.set(row.day, row.visitors);
-    if (rows.length > 0) data.push(await sumOf(db, asked));
+    const read = await readDays(db, of, days);
+    data.push(...read.map((row) => row.data));
+    for (const row of read) for (const [day, count] of Object.entries(row.visitors)) visitors.set(day, count);
   }
   return { data, visitors };
 }
 
-/** Of each list; what is less frequent than so many others is not among those that are shown. */
-const valuesRead = 500;
-
 /**
- * Days together. The database adds them up: those of years are megabytes, and whoever read these here would keep everybody
- * else waiting meanwhile.
- *
- * @param asked what follows "from"
+ * Months that are added up and lie within the days that are asked for, and the days that are in none of these. One statement:
+ * a month that is added up between two would be in both, or in none.
  */
-async function sumOf(db: Db, asked: RawBuilder<unknown>): Promise<AnalyticsData> {
-  const statuses = statusClasses.map(
-    (name) => sql`${bounded(sql`sum((data->>${sql.lit(name)})::numeric)`)} as ${sql.ref(name)}`,
-  );
-  const { rows: sums } = await sql<Pick<AnalyticsData, "sampled" | (typeof statusClasses)[number]>>`
-    select coalesce(bool_or((data->>'sampled')::boolean), false) as sampled, ${sql.join(statuses)} from ${asked}`.execute(
-    db,
-  );
-  const { rows } = await sql<{ list: string; value: string; count: number }>`
-    select list, value, ${bounded(sql`count`)} as count from (
-      select list, value, count, row_number() over (partition by list order by count desc, value collate "C") as place
-      from (
-        select list, entry->>0 as value, sum((entry->>1)::numeric) as count
-        from (select data from ${asked}) as days, jsonb_each(data) as part(list, entries),
-          jsonb_array_elements(case jsonb_typeof(entries) when 'array' then entries else '[]' end) as entry
-        group by 1, 2
-      ) as counted
-    ) as ranked where place <= ${valuesRead}`.execute(db);
-  const sum = { ...noAnalytics(), ...sums[0] };
-  for (const list of analyticsLists)
-    sum[list] = rows.filter((row) => row.list === list).map(({ value, count }) => [value, count]);
-  return sum;
+async function readDays(
+  db: Db,
+  { projectId, channel }: { projectId: string; channel: Channel },
+  { from, before }: NonNullable<Reading["days"]>,
+): Promise<{ data: AnalyticsData; visitors: Record<string, number> }[]> {
+  const { rows } = await sql<{ data: AnalyticsData; visitors: Record<string, number> }>`
+    with whole as (
+      select month, data, visitors from analytics_month
+      where project_id = ${projectId} and channel = ${channel} and month >= coalesce(${from}::date, '-infinity')
+        and month + interval '1 month' <= ${before}::date
+        and not exists (
+          select from analytics_unfolded_month changed where changed.project_id = ${projectId}
+            and changed.channel = ${channel} and changed.month = analytics_month.month)
+    )
+    select data, visitors from whole
+    union all
+    select data, jsonb_build_object(day::text, visitors) from analytics_day
+    where project_id = ${projectId} and channel = ${channel} and day < ${before}::date
+      and day >= coalesce(${from}::date, '-infinity')
+      and not exists (select from whole where day >= month and day < month + interval '1 month')`.execute(db);
+  return rows;
 }

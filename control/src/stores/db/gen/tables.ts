@@ -81,6 +81,14 @@ export interface AnalyticsHourTable {
   visitors: Buffer;
 }
 
+export interface AnalyticsMonthTable {
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  month: string;
+  data: Json<ColumnValues["analytics_month.data"]>;
+  visitors: Json<ColumnValues["analytics_month.visitors"]>;
+}
+
 export interface AnalyticsSaltTable {
   day: string;
   salt: Buffer;
@@ -90,6 +98,13 @@ export interface AnalyticsUnfoldedTable {
   project_id: string;
   channel: "production" | "preview" | "dev";
   day: string;
+  touched_at: Generated<Date>;
+}
+
+export interface AnalyticsUnfoldedMonthTable {
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  month: string;
   touched_at: Generated<Date>;
 }
 
@@ -957,8 +972,10 @@ export interface Database {
   acme_order: AcmeOrderTable;
   analytics_day: AnalyticsDayTable;
   analytics_hour: AnalyticsHourTable;
+  analytics_month: AnalyticsMonthTable;
   analytics_salt: AnalyticsSaltTable;
   analytics_unfolded: AnalyticsUnfoldedTable;
+  analytics_unfolded_month: AnalyticsUnfoldedMonthTable;
   api_token: ApiTokenTable;
   artifact: ArtifactTable;
   attempt_bucket: AttemptBucketTable;

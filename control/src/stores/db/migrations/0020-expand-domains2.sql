@@ -1,0 +1,1 @@
+-- Another branch's step.
