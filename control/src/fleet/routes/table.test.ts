@@ -17,6 +17,7 @@ const aHost = (change: Partial<HostFacts> = {}): HostFacts => ({
   channel: "production",
   redirectTo: null,
   gate: null,
+  hsts: null,
   suspended: false,
   stopped: false,
   active: { deploymentId: "d1", kind: "image", upstreams: ["127.0.1.1:40000"], entrances: [], isOver: false },
