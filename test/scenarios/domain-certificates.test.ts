@@ -124,7 +124,11 @@ test("sites and a custom domain get certificates, are served by name, and a disa
   const home = new URL(site.url);
   await svc("redirect", domain, home.hostname);
   for (const host of [domain, www])
-    await waitFor(`${host} to redirect`, waitMs, async () => (await ask(urlOf(host, "/a"))).location === new URL("/a", home).href);
+    await waitFor(
+      `${host} to redirect`,
+      waitMs,
+      async () => (await ask(urlOf(host, "/a"))).location === new URL("/a", home).href,
+    );
 
   await svc("route", domain, "disabled");
   for (const host of [domain, www]) await isRefused(host);

@@ -36,13 +36,12 @@ const domainRecords = replyObject({
 export type DomainRecords = z.output<typeof domainRecords>;
 
 /** What browsers are told over TLS: to ask for the domain over TLS alone for so long. It is never `preload`. */
-export const domainHsts = z.strictObject({
+const domainHsts = z.strictObject({
   /** 0 has browsers forget what they were told. */
   maxAgeSeconds: z.int().min(0).max(limits.hstsMaxAgeSecondsMax),
   /** All names below the domain, too, also those that lead elsewhere. */
   includeSubdomains: z.boolean().default(false),
 });
-export type DomainHsts = z.output<typeof domainHsts>;
 
 export const customDomain = replyObject({
   id,

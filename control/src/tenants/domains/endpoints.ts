@@ -15,11 +15,11 @@ import { databaseClock } from "../../stores/db/clock.ts";
 import { Refused } from "../../stores/refused.ts";
 import { endpoint } from "../endpoint.ts";
 import { getProject } from "../projects/store.ts";
-import { changed, viewsOf } from "./answer.ts";
-import { changeOf } from "./change.ts";
-import { lockDomain, placeAll } from "./locked.ts";
+import { changed, viewsOf } from "./endpoints/answer.ts";
+import { changeOf } from "./endpoints/change.ts";
+import { lockDomain, placeAll } from "./endpoints/locked.ts";
+import { loadDomainPlan, throwIf } from "./endpoints/refuse.ts";
 import { ownHosts } from "./own-hosts.ts";
-import { loadDomainPlan, throwIf } from "./refuse.ts";
 import { additionRefusal } from "./rules.ts";
 import { nextPendingCheck, windowEnd } from "./steps.ts";
 import {

@@ -1,13 +1,13 @@
 import type { CustomDomain } from "@svc/proto";
-import { loadCertificateFacts } from "../../fleet/certificates/facts.ts";
-import type { Config } from "../../settings/settings.ts";
-import { databaseClock } from "../../stores/db/clock.ts";
-import type { Db } from "../../stores/db/pool.ts";
-import type { Domain } from "../../stores/db/tables.ts";
-import { certificateView } from "./certificate.ts";
-import { edgeAddresses } from "./edge-addresses.ts";
-import { listRedirects } from "./store.ts";
-import { domainView } from "./view.ts";
+import { loadCertificateFacts } from "../../../fleet/certificates/facts.ts";
+import type { Config } from "../../../settings/settings.ts";
+import { databaseClock } from "../../../stores/db/clock.ts";
+import type { Db } from "../../../stores/db/pool.ts";
+import type { Domain } from "../../../stores/db/tables.ts";
+import { certificateView } from "../certificate.ts";
+import { edgeAddresses } from "../edge-addresses.ts";
+import { listRedirects } from "../store.ts";
+import { domainView } from "../view.ts";
 
 /** Rows of a project as their owner sees them. */
 export async function viewsOf(db: Db, config: Config, rows: readonly Domain[]) {

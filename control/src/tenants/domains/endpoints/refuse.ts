@@ -1,7 +1,7 @@
-import { planOfUser } from "../../identity/plans/of-user.ts";
-import type { Db } from "../../stores/db/pool.ts";
-import { Refused } from "../../stores/refused.ts";
-import type { DomainPlan, Refusal } from "./rules.ts";
+import { planOfUser } from "../../../identity/plans/of-user.ts";
+import type { Db } from "../../../stores/db/pool.ts";
+import { Refused } from "../../../stores/refused.ts";
+import type { DomainPlan, Refusal } from "../rules.ts";
 
 export function throwIf(refusal: Refusal | null): void {
   if (refusal !== null) throw new Refused(refusal.code, refusal.message);

@@ -1,14 +1,14 @@
 import type { ChangeDomainInput } from "@svc/proto";
 import { readDomain } from "@svc/proto/domains";
-import type { Config } from "../../settings/settings.ts";
-import type { Db } from "../../stores/db/pool.ts";
-import type { DomainChange } from "../../stores/db/tables.ts";
-import { Refused } from "../../stores/refused.ts";
+import type { Config } from "../../../settings/settings.ts";
+import type { Db } from "../../../stores/db/pool.ts";
+import type { DomainChange } from "../../../stores/db/tables.ts";
+import { Refused } from "../../../stores/refused.ts";
+import { hstsRefusal, redirectRefusal, routeRefusal } from "../rules.ts";
+import { findHome, listDomains } from "../store.ts";
 import { certificatesOf } from "./answer.ts";
 import type { LockedDomain } from "./locked.ts";
 import { loadDomainPlan, throwIf } from "./refuse.ts";
-import { hstsRefusal, redirectRefusal, routeRefusal } from "./rules.ts";
-import { findHome, listDomains } from "./store.ts";
 
 /** Where `redirectTo` of a request leads, as it is kept. Throws VALIDATION and CONFLICT. */
 async function redirectOf(

@@ -1,8 +1,8 @@
-import type { Db } from "../../stores/db/pool.ts";
-import type { Domain, Project } from "../../stores/db/tables.ts";
-import { Refused } from "../../stores/refused.ts";
-import { getProject } from "../projects/store.ts";
-import { findDomain, listFollowers, lockNames, placeHosts } from "./store.ts";
+import type { Db } from "../../../stores/db/pool.ts";
+import type { Domain, Project } from "../../../stores/db/tables.ts";
+import { Refused } from "../../../stores/refused.ts";
+import { getProject } from "../../projects/store.ts";
+import { findDomain, listFollowers, lockNames, placeHosts } from "../store.ts";
 
 /** A domain, its project and its name, and those of its followers, all of them locked. */
 export interface LockedDomain {
