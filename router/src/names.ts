@@ -169,6 +169,9 @@ export function parseEntry(name: string): { sequence: number; target: string } |
  */
 export const entryPattern = `^/[^~]+~(?:(${revision})~)?([a-z][0-9]*)~(.+)$`;
 
+/** Likewise, of entries that do not begin with what browsers are told of TLS. */
+export const untoldPattern = `^/[^~]+~(?:(${revision})~)?([a-gj-z][0-9]*)~(.+)$`;
+
 /** What is behind the first part of an entry that tells browsers of TLS, into the same groups. */
 export const toldPattern = `^(?:(${revision})~)?([a-z][0-9]*)~(.+)$`;
 

@@ -4,12 +4,13 @@ import {
   openEntrancePattern,
   openFilesPattern,
   toldPattern,
+  untoldPattern,
   upstreamsMax,
   upstreamsPattern,
 } from "../names.ts";
 import { passwordPath } from "../password/next.ts";
 import { type EntranceFiles, entranceTls } from "./entrance-tls.ts";
-import { type GateOptions, gateRoutes, passedRoutes } from "./gate-routes.ts";
+import { type GateOptions, gateRoutes, guardRoute, passedRoutes } from "./gate-routes.ts";
 import {
   type CaddyRoute,
   equals,
@@ -57,8 +58,8 @@ export function siteRoutes(options: SiteOptions): CaddyRoute[] {
   return [
     // The address of the password is nobody's page.
     {
-      match: [inOrder(equals("{http.request.uri.path}", passwordPath), matches(entry, entryPattern, "entry"))],
-      handle: [subroute([...tellingRoutes(options), ...anySiteRoutes(options), failed])],
+      match: [inOrder(equals("{http.request.uri.path}", passwordPath), matches(entry, untoldPattern, "entry"))],
+      handle: [subroute(gateRoutes(options, withoutForwarded, visitedPattern))],
       terminal: true,
     },
     {
@@ -85,8 +86,14 @@ export function siteRoutes(options: SiteOptions): CaddyRoute[] {
     { match: [passed.matcher], handle: proxyHandlers([argument], options, null), terminal: true },
     {
       match: [equals("svc_entry", "found")],
-      // Last, and not in the list itself: the others are not to pay for it.
-      handle: [subroute([...anySiteRoutes(options), { handle: [subroute([...tellingRoutes(options), failed])] }])],
+      handle: [
+        subroute([
+          guardRoute(options, withoutForwarded),
+          ...kindRoutes(options),
+          // Last, and not in the list itself: the others are not to pay for it.
+          { handle: [subroute([...tellingRoutes(options), failed])] },
+        ]),
+      ],
       terminal: true,
     },
   ];
@@ -97,34 +104,23 @@ const filesOf = (bundle: string, { bundlesDir, immutablesDir }: SiteOptions): Om
   immutableRoot: `${immutablesDir}/${bundle}`,
 });
 
-/** Serve an entry of any kind, whatever was asked, once `entryPattern` took it apart. */
-const anySiteRoutes = (options: SiteOptions): CaddyRoute[] => [
-  ...gateRoutes(options, withoutForwarded, visitedPattern),
-  ...kindRoutes(options),
-];
-
 const failed: CaddyRoute = { handle: showPage("failed") };
 
-/** Serve an entry whose host tells browsers over TLS to use nothing else. */
-const tellingRoutes = (options: SiteOptions): CaddyRoute[] =>
-  [
-    { first: "h", more: "" },
-    { first: "i", more: "; includeSubDomains" },
-  ].map(({ first, more }) => ({
-    match: [matches(kind, `^${first}([0-9]+)$`, "told")],
-    handle: [
-      // What is said without TLS browsers must not believe.
-      ...(options.scheme === "https" ? tell(`max-age={http.regexp.told.1}${more}`) : []),
-      subroute([
-        {
-          match: [matches(argument, toldPattern, "entry")],
-          handle: [subroute([...anySiteRoutes(options), failed])],
-        },
-        failed,
-      ]),
-    ],
+/** Serve an entry whose host tells browsers over TLS to use nothing else, whatever was asked. */
+const tellingRoutes = (options: SiteOptions): CaddyRoute[] => [
+  // What is said without TLS browsers must not believe.
+  ...(options.scheme === "https" ? [tellRoute("h", ""), tellRoute("i", "; includeSubDomains")] : []),
+  {
+    match: [inOrder(matches(kind, "^[hi][0-9]+$"), matches(argument, toldPattern, "entry"))],
+    handle: [subroute([...gateRoutes(options, withoutForwarded, visitedPattern), ...kindRoutes(options), failed])],
     terminal: true,
-  }));
+  },
+];
+
+const tellRoute = (first: string, more: string): CaddyRoute => ({
+  match: [matches(kind, `^${first}([0-9]+)$`, "told")],
+  handle: tell(`max-age={http.regexp.told.1}${more}`),
+});
 
 /** At once, so that pages of the platform say it, too; and again at the end, in the place of what an app says. */
 const tell = (value: string): JsonObject[] => [
