@@ -56,6 +56,15 @@ test("columns line up, whatever is in the cells", () => {
   expect(displayWidth("e\u0301👩‍👩‍👧")).toBe(3);
 });
 
+test("a line break in a cell is shown, and begins no line", () => {
+  const rows = [
+    ["NAME", "SIZE"],
+    ["a\nb\r\tc\u2028d", "1"],
+    ["e", "2"],
+  ];
+  expect(table(rows).split("\n")).toEqual(["NAME         SIZE", String.raw`a\nb\r\tc d  1`, "e            2"]);
+});
+
 test("every line of a table has its columns at the same place", () => {
   const cell = fc.string({ unit: "grapheme-ascii", maxLength: 12 }).map((text) => text.trim() || "x");
   fc.assert(

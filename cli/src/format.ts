@@ -81,11 +81,22 @@ export function wrapText(text: string, width: number): string[] {
   return lines;
 }
 
+const lineBreaks: ReadonlyMap<string, string> = new Map([
+  ["\n", "\\n"],
+  ["\r", "\\r"],
+  ["\t", "\\t"],
+]);
+
+/** `text` as a cell shows it: in one line, with a sign for what would begin another or move the columns. */
+export const oneLine = (text: string): string =>
+  text.replace(/[\n\v\f\r\t\u0085\u2028\u2029]/g, (found) => lineBreaks.get(found) ?? " ");
+
 /**
- * Rows as aligned columns, two spaces apart, no trailing blanks. The first row is the header. Numbers
- * in `alignRight` are columns that line up on the right.
+ * Rows as aligned columns, two spaces apart, no trailing blanks; each row is one line, whatever is in it. The first row is
+ * the header. Numbers in `alignRight` are columns that line up on the right.
  */
-export function table(rows: readonly (readonly string[])[], alignRight: readonly number[] = []): string {
+export function table(cells: readonly (readonly string[])[], alignRight: readonly number[] = []): string {
+  const rows = cells.map((row) => row.map(oneLine));
   const widths: number[] = [];
   for (const row of rows) {
     for (const [column, cell] of row.entries()) widths[column] = Math.max(widths[column] ?? 0, displayWidth(cell));

@@ -42,3 +42,15 @@ test.each([null, 42])("with %s columns the lines below a thing follow it", (colu
   expect(lines[next - 1]).toBe("  it falls over");
   expect(lines.filter((line) => line.includes("falls over"))).toHaveLength(1);
 });
+
+test.each([null, 12])("with %s columns a name with a line break in it stays in its line", (columns) => {
+  const named = [
+    ["a\nb", "running"],
+    ["c", "stopped\nby hand"],
+  ];
+  const lines = listing(["TABLE", "STATUS"], named, { paint: plain, columns }).split("\n");
+  expect(lines.filter((line) => /^[abc]/.test(line)).map((line) => line.split(" ")[0])).toEqual([
+    String.raw`a\nb`,
+    "c",
+  ]);
+});

@@ -1,5 +1,5 @@
 import type { Screen } from "./command.ts";
-import { displayWidth, table, wrapText } from "./format.ts";
+import { displayWidth, oneLine, table, wrapText } from "./format.ts";
 
 /**
  * Things in a table with a title for each column; where the terminal is too narrow for it, one below the other: what a
@@ -17,10 +17,10 @@ export function listing(
     return [head, ...lines.flatMap((line, at) => [line, ...(below[at] ?? [])])].join("\n");
   const width = Math.max(...titles.slice(1).map((title) => title.length));
   const stacked = rows.flatMap(([name = "", ...cells], at) => [
-    paint("bold", name),
+    paint("bold", oneLine(name)),
     ...cells.flatMap((cell, column) => {
       const title = `  ${paint("dim", (titles[column + 1] ?? "").toLowerCase().padEnd(width))}`;
-      const lines = wrapText(cell, columns - width - 4);
+      const lines = wrapText(oneLine(cell), columns - width - 4);
       return lines.map((line, index) => `${index === 0 ? title : " ".repeat(width + 2)}  ${line}`.trimEnd());
     }),
     ...(below[at] ?? []),

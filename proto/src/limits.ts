@@ -182,6 +182,8 @@ export const limits = {
   domainGraceDays: 7,
   domainClaimsPerName: 20,
   domainVerifiesPerMinute: 6,
+  /** Two years: what the lists that browsers come with ask for at most. */
+  hstsMaxAgeSecondsMax: 2 * 365 * 24 * 3600,
 
   // Requests
   jsonBodyBytesMax: 1024 * 1024,

@@ -15,7 +15,7 @@ import {
   upstreamsPattern,
   wicketName,
 } from "./names.ts";
-import { anEntrance, aPage, aProxy, aRedirect, aStatic, guarded } from "./testing/routes.ts";
+import { anEntrance, aPage, aProxy, aRedirect, aStatic, guarded, told } from "./testing/routes.ts";
 
 const hex = "ab".repeat(32);
 const host = "shop.svc.localhost";
@@ -131,6 +131,10 @@ describe("targetName", () => {
     { when: "a suspended site", route: aPage(host, "SUSPENDED"), name: "x~suspended" },
     { when: "an empty site", route: aPage(host, "EMPTY"), name: "x~empty" },
     { when: "a redirect", route: aRedirect(`www.${host}`, host), name: `r~${host}` },
+    { when: "a site for TLS alone", route: told(aPage(host, "EMPTY"), 31_536_000), name: "h31536000~x~empty" },
+    { when: "the same with all below it", route: told(aPage(host, "EMPTY"), 300, true), name: "i300~x~empty" },
+    { when: "one that browsers are to forget", route: told(aPage(host, "EMPTY"), 0), name: "h0~x~empty" },
+    { when: "more than anybody may say", route: told(aPage(host, "EMPTY"), 9_999_999_999), name: "h63072000~x~empty" },
   ])("of $when is $name", ({ route, name }) => expect(targetName(route)).toEqual({ name }));
 
   test.each([

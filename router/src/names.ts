@@ -55,7 +55,8 @@ const separator = "~";
  * Name of the entry of a route in the table of names, without its sequence number: the kind and what it
  * needs, such as `p2~10.0.0.1:80~10.0.0.2:80`. Kinds: p1, p2… proxy to so many upstreams, t1, t2… to so many
  * entrances, s static, f static with index.html as the fallback, s1 and f1 the same with rules of the site, x a page of the platform, r redirect to
- * another host. Before them, if there is a password, the wicket of its gate.
+ * another host. Before them, if there is a password, the wicket of its gate; and before that, if browsers are told to use TLS alone,
+ * h31536000 for so many seconds, or i31536000 with all below the host.
  *
  * @param hasRules whether the bundle of that name has rules
  */
@@ -66,18 +67,25 @@ export function targetName(
   const parts = targetParts(route, hasRules);
   if ("problem" in parts) return parts;
   const fits = (name: string): boolean => name.length + sequenceLength + 1 <= entryLengthMax;
-  const open = parts.join(separator);
+  const told = hstsParts(route);
+  const open = [...told, ...parts].join(separator);
   if (route.gate === "") return fits(open) ? { name: open } : { problem: "the target is too long" };
   // A host with a password always gets a name: without one it would stay as open as it was.
   const gate = isRevision(route.gate) ? wicketName({ revision: route.gate, channel: route.channel }) : shut;
   const [kind = "", ...upstreams] = parts;
   for (let count = upstreams.length; count > 0; count -= 1) {
     const kept = count === upstreams.length ? parts : [`${kind.charAt(0)}${count}`, ...upstreams.slice(0, count)];
-    const name = [gate, ...kept].join(separator);
+    const name = [...told, gate, ...kept].join(separator);
     if (fits(name)) return { name };
   }
-  return { name: [gate, "x", "failed"].join(separator) };
+  return { name: [...told, gate, "x", "failed"].join(separator) };
 }
+
+/** With more digits it could be taken for a gate. */
+const hstsParts = ({ hsts }: Route): string[] =>
+  hsts?.maxAgeSeconds === undefined
+    ? []
+    : [`${hsts.includeSubdomains ? "i" : "h"}${Math.min(hsts.maxAgeSeconds, limits.hstsMaxAgeSecondsMax)}`];
 
 const revision = "[A-Za-z0-9_-]{11}";
 const revisionRegExp = new RegExp(`^${revision}$`);
@@ -160,6 +168,12 @@ export function parseEntry(name: string): { sequence: number; target: string } |
  * by another one.
  */
 export const entryPattern = `^/[^~]+~(?:(${revision})~)?([a-z][0-9]*)~(.+)$`;
+
+/** Likewise, of entries that do not begin with what browsers are told of TLS. */
+export const untoldPattern = `^/[^~]+~(?:(${revision})~)?([a-gj-z][0-9]*)~(.+)$`;
+
+/** What is behind the first part of an entry that tells browsers of TLS, into the same groups. */
+export const toldPattern = `^(?:(${revision})~)?([a-z][0-9]*)~(.+)$`;
 
 /** Matches what is found of an open app with one upstream, whose address is group 1. A gate is never as short as a kind. */
 export const openAppPattern = "^/[^~]+~p1~(.+)$";

@@ -32,6 +32,8 @@ afterAll(() => cluster?.[Symbol.asyncDispose]());
 interface Answer {
   status: number;
   location: string | undefined;
+  /** Strict-Transport-Security. */
+  hsts: string | undefined;
   body: string;
   certificate: X509Certificate | undefined;
 }
@@ -49,6 +51,7 @@ const ask = (url: string, { isTrusted = true } = {}): Promise<Answer> =>
       resolve({
         status: answer.statusCode ?? 0,
         location: answer.headers.location,
+        hsts: answer.headers["strict-transport-security"],
         body: await text(answer),
         certificate,
       });
@@ -112,6 +115,20 @@ test("sites and a custom domain get certificates, are served by name, and a disa
   expect([twin.status, twin.location]).toEqual([308, urlOf(domain, "/a")]);
   expect(await endOf(urlOf("other.example"))).toMatch(refusal);
   await isShownByBrowser(apex);
+
+  expect(apex.hsts).toBeUndefined();
+  await svc("hsts", domain, "--days", "1");
+  for (const host of [domain, www])
+    await waitFor(`${host} to be for TLS alone`, waitMs, async () => (await ask(urlOf(host))).hsts === "max-age=86400");
+  expect((await ask(site.url)).hsts).toBeUndefined();
+  const home = new URL(site.url);
+  await svc("redirect", domain, home.hostname);
+  for (const host of [domain, www])
+    await waitFor(
+      `${host} to redirect`,
+      waitMs,
+      async () => (await ask(urlOf(host, "/a"))).location === new URL("/a", home).href,
+    );
 
   await svc("route", domain, "disabled");
   for (const host of [domain, www]) await isRefused(host);

@@ -31,7 +31,7 @@ const replyOf = z.looseObject({
   domain: z.looseObject({ records: z.looseObject({ txtName: z.string(), txtValue: z.string() }).optional() }),
 });
 const listOf = z.looseObject({
-  domains: z.array(z.looseObject({ status: z.string(), dnsStatus: z.string().nullable(), routingTarget: z.string() })),
+  domains: z.array(z.looseObject({ status: z.string(), dnsStatus: z.string(), routingTarget: z.string() })),
 });
 
 /** The command on the project, which has to succeed. */
@@ -83,6 +83,14 @@ test("a domain is added, proven, served with its www, led to the preview, disabl
   expect(await list()).toMatchObject([{ status: "verified", routingTarget: "disabled" }]);
 
   await svc("route", domain, "production");
+  await serves(domain);
+  await svc("redirect", domain, new URL(site.url).hostname);
+  const moved = await waitFor("it to redirect", waitMs, async () => {
+    const answer = await visit(www, "/a?b=c");
+    return answer.headers.get("location")?.startsWith(new URL(site.url).origin) ? answer : null;
+  });
+  expect([moved.status, moved.headers.get("location")]).toEqual([308, `${new URL(site.url).origin}/a?b=c`]);
+  await svc("redirect", domain, "off");
   await serves(domain);
   await svc("rm", domain, "--yes");
   for (const host of [domain, www]) await isNobodys(host);

@@ -14,7 +14,7 @@ const records = {
   ...{ aRecordIp: "192.0.2.1", aRecordIps: ["192.0.2.1"], aaaaRecordIps: ["2001:db8::1"], apex: true },
 };
 const aDomain = (fields: object = {}) => ({
-  ...{ id: domainId, domain: "shop.example", status: "pending", routingTarget: "production", dnsStatus: null },
+  ...{ id: domainId, domain: "shop.example", status: "pending", routingTarget: "production", dnsStatus: "unresolved" },
   ...{
     reason: null,
     verifyUntil: at,
@@ -22,6 +22,8 @@ const aDomain = (fields: object = {}) => ({
     lastCheckedAt: null,
     createdAt: at,
     certificate: null,
+    redirectTo: null,
+    hsts: null,
     records,
   },
   ...fields,
@@ -90,6 +92,48 @@ describe.concurrent("svc domains", () => {
     const wrong = await run(["domains", "route", "shop.example", "staging", "--json"], {});
     expect([wrong.status, wrong.calls]).toEqual([2, []]);
   });
+
+  test("redirect sends visitors on, which route leaves as it is, until it is off", async () => {
+    const answers = (redirectTo: string | null) => ({
+      [`GET ${base}`]: listOf(aDomain({ redirectTo })),
+      [`PATCH ${one}`]: changed({ redirectTo }),
+    });
+    const on = await run(["domains", "redirect", "shop.example", "example.net"], answers("example.net"));
+    expect(bodyOf(on.seen, "PATCH")).toEqual({ redirectTo: "example.net" });
+    expect(on.stdout).toContain("shop.example redirects to example.net");
+    expect((await run(["domains", "ls"], answers("example.net"))).stdout).toMatch(/pending +example\.net/);
+    const routed = await run(["domains", "route", "shop.example", "production"], answers("example.net"));
+    expect(routed.stdout).toContain("svc domains redirect shop.example off");
+    const off = await run(["domains", "redirect", "shop.example", "off"], answers(null));
+    expect(bodyOf(off.seen, "PATCH")).toEqual({ redirectTo: null });
+    expect(off.stdout).toContain("shop.example leads to production");
+  });
+
+  test.each([
+    { args: [], hsts: { maxAgeSeconds: 31_536_000, includeSubdomains: false }, says: "for 365 days" },
+    {
+      args: ["--days", "2", "--include-subdomains"],
+      hsts: { maxAgeSeconds: 172_800, includeSubdomains: true },
+      says: "all below it",
+    },
+    { args: ["--days", "0"], hsts: { maxAgeSeconds: 0, includeSubdomains: false }, says: "forget" },
+    { args: ["off"], hsts: null, says: "nothing" },
+  ])("hsts $args", async ({ args, hsts, says }) => {
+    const ended = await run(["domains", "hsts", "shop.example", ...args], {
+      [`GET ${base}`]: listOf(aDomain()),
+      [`PATCH ${one}`]: changed({ hsts }),
+    });
+    expect(bodyOf(ended.seen, "PATCH")).toEqual({ hsts });
+    expect(ended.stdout).toContain(says);
+  });
+
+  test.each([["on"], ["off", "--days", "3"], ["--days", "731"]])(
+    "hsts refuses %s %s before it asks anybody",
+    async (...args) => {
+      const ended = await run(["domains", "hsts", "shop.example", ...args, "--json"], {});
+      expect([envelopeOf(ended)["error"], ended.calls]).toMatchObject([{ code: "CLI_INVALID_USAGE" }, []]);
+    },
+  );
 
   test("verify asks for a look, and a name that the project has not is not found", async () => {
     const answers = { [`GET ${base}`]: listOf(aDomain()), [`POST ${one}/verify`]: changed() };

@@ -17,7 +17,14 @@ const error = (code: ConstructorParameters<typeof CliError>[0]) => ({
 function aDomain(fields: Partial<CustomDomain> = {}): CustomDomain {
   return {
     ...{ id: "55555555-5555-4555-8555-555555555555", domain: "shop.example", status: "verified", reason: null },
-    ...{ routingTarget: "production", dnsStatus: "direct", verifyUntil: null, certificate: null },
+    ...{
+      routingTarget: "production",
+      dnsStatus: "direct",
+      redirectTo: null,
+      hsts: null,
+      verifyUntil: null,
+      certificate: null,
+    },
     ...{ verifiedAt: null, lastCheckedAt: null, createdAt: "2030-01-01T00:00:00.000Z" },
     ...fields,
   };

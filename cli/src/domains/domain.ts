@@ -76,5 +76,5 @@ export const reasonsOf = ({ reason, certificate }: CustomDomain): string[] => {
 };
 
 /** Where visitors of a domain get. */
-export const targetOf = ({ routingTarget }: CustomDomain): string =>
-  routingTarget === "disabled" ? "nowhere (disabled)" : routingTarget;
+export const targetOf = ({ routingTarget, redirectTo }: CustomDomain): string =>
+  routingTarget === "disabled" ? "nowhere (disabled)" : (redirectTo ?? routingTarget);

@@ -1,6 +1,6 @@
 /**
- * Where Cloudflare's edges are reached, as it publishes them: names that lead there reach us only through it. Others are an
- * operator's to name.
+ * Where Cloudflare's edges are reached, as it publishes them at https://www.cloudflare.com/ips/ (read in 2026-09): names that lead
+ * there reach us only through it. Others are an operator's to name.
  */
 export const cdnRanges: readonly string[] = [
   "173.245.48.0/20",

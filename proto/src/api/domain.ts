@@ -35,14 +35,29 @@ const domainRecords = replyObject({
 });
 export type DomainRecords = z.output<typeof domainRecords>;
 
+/** What browsers are told over TLS: to ask for the domain over TLS alone for so long. It is never `preload`. */
+const domainHsts = z.strictObject({
+  /** 0 has browsers forget what they were told. */
+  maxAgeSeconds: z.int().min(0).max(limits.hstsMaxAgeSecondsMax),
+  /** All names below the domain, too, also those that lead elsewhere. */
+  includeSubdomains: z.boolean().default(false),
+});
+
 export const customDomain = replyObject({
   id,
   /** In A-labels. */
   domain: z.string(),
   status: z.enum(domainStatuses),
   routingTarget: z.enum(routingTargets),
-  /** Null: nobody has looked yet. */
-  dnsStatus: z.enum(dnsStatuses).nullable(),
+  /**
+   * Host that visitors are sent to: another domain of the project, or its production host. While that is not verified or is
+   * disabled, and where it is null, the domain serves what `routingTarget` says.
+   */
+  redirectTo: z.string().nullable(),
+  /** Null: browsers are told nothing. */
+  hsts: replyObject({ maxAgeSeconds: z.number(), includeSubdomains: z.boolean() }).nullable(),
+  /** Before the first look: unresolved. */
+  dnsStatus: z.enum(dnsStatuses),
   /** Why it is not verified, or what is wrong with one that is; null: nothing is. */
   reason: z.string().nullable(),
   /** Until when its proof is looked for; null: it is found, or nobody looks any more. */
@@ -72,7 +87,15 @@ export const domainListReply = success({
 
 /** What it is, and whether it may be had, the server says: a name in any spelling. */
 export const addDomainInput = z.strictObject({ domain: z.string().min(1).max(limits.domainTextLengthMax) });
-export const routeDomainInput = z.strictObject({ routingTarget: z.enum(routingTargets) });
+export const changeDomainInput = z
+  .strictObject({
+    routingTarget: z.enum(routingTargets).exactOptional(),
+    /** In any spelling; null: it serves. */
+    redirectTo: z.string().min(1).max(limits.domainTextLengthMax).nullable().exactOptional(),
+    hsts: domainHsts.nullable().exactOptional(),
+  })
+  .refine((body) => Object.keys(body).length > 0, "names nothing to change");
+export type ChangeDomainInput = z.output<typeof changeDomainInput>;
 
 /** Of every change. What follows from it, edges learn within seconds. */
 export const domainReply = success({ domain: customDomain, queued: z.literal(true) });

@@ -24,7 +24,7 @@ const atPasswordPath = equals("{http.request.uri.path}", passwordPath);
  * the method, the path and the kind of site. Afterwards the address of the password is nobody's page.
  */
 export const gateRoutes = (options: GateOptions, removeForwarded: JsonObject, visitedPattern: string): CaddyRoute[] => [
-  { match: [not(equals(gate, ""))], handle: [subroute(guardRoutes(options, removeForwarded))] },
+  guardRoute(options, removeForwarded),
   {
     match: [{ ...atPasswordPath, ...matches("{http.request.hostport}", visitedPattern, "visited") }],
     handle: [
@@ -39,6 +39,12 @@ export const gateRoutes = (options: GateOptions, removeForwarded: JsonObject, vi
     ],
   },
 ];
+
+/** The same where nobody asks for the address of the password. */
+export const guardRoute = (options: GateOptions, removeForwarded: JsonObject): CaddyRoute => ({
+  match: [not(equals(gate, ""))],
+  handle: [subroute(guardRoutes(options, removeForwarded))],
+});
 
 const guardRoutes = (options: GateOptions, removeForwarded: JsonObject): CaddyRoute[] => [
   { match: [{ method: ["POST"], ...atPasswordPath }], handle: [removeForwarded, bringPassword(options)] },

@@ -3,13 +3,24 @@ import {
   openAppPattern,
   openEntrancePattern,
   openFilesPattern,
+  toldPattern,
+  untoldPattern,
   upstreamsMax,
   upstreamsPattern,
 } from "../names.ts";
 import { passwordPath } from "../password/next.ts";
 import { type EntranceFiles, entranceTls } from "./entrance-tls.ts";
-import { type GateOptions, gateRoutes, passedRoutes } from "./gate-routes.ts";
-import { type CaddyRoute, equals, inOrder, type JsonObject, lists, matches, subroute } from "./json.ts";
+import { type GateOptions, gateRoutes, guardRoute, passedRoutes } from "./gate-routes.ts";
+import {
+  type CaddyRoute,
+  equals,
+  inOrder,
+  type JsonObject,
+  lists,
+  matches,
+  responseHeaders,
+  subroute,
+} from "./json.ts";
 import { showPage } from "./page-routes.ts";
 import { forwardedFor } from "./proxied.ts";
 import { type RuleOptions, ruledHandler } from "./rule-routes.ts";
@@ -47,8 +58,8 @@ export function siteRoutes(options: SiteOptions): CaddyRoute[] {
   return [
     // The address of the password is nobody's page.
     {
-      match: [inOrder(equals("{http.request.uri.path}", passwordPath), matches(entry, entryPattern, "entry"))],
-      handle: [anySite(options)],
+      match: [inOrder(equals("{http.request.uri.path}", passwordPath), matches(entry, untoldPattern, "entry"))],
+      handle: [subroute(gateRoutes(options, withoutForwarded, visitedPattern))],
       terminal: true,
     },
     {
@@ -73,7 +84,18 @@ export function siteRoutes(options: SiteOptions): CaddyRoute[] {
     { match: [matches(entry, entryPattern, "entry")], handle: [{ handler: "vars", svc_entry: "found" }] },
     ...passed.routes,
     { match: [passed.matcher], handle: proxyHandlers([argument], options, null), terminal: true },
-    { match: [equals("svc_entry", "found")], handle: [anySite(options)], terminal: true },
+    {
+      match: [equals("svc_entry", "found")],
+      handle: [
+        subroute([
+          guardRoute(options, withoutForwarded),
+          ...kindRoutes(options),
+          // Last, and not in the list itself: the others are not to pay for it.
+          { handle: [subroute([...tellingRoutes(options), failed])] },
+        ]),
+      ],
+      terminal: true,
+    },
   ];
 }
 
@@ -82,9 +104,29 @@ const filesOf = (bundle: string, { bundlesDir, immutablesDir }: SiteOptions): Om
   immutableRoot: `${immutablesDir}/${bundle}`,
 });
 
-/** Serves an entry of any kind, whatever was asked, once `entryPattern` took it apart. */
-const anySite = (options: SiteOptions): JsonObject =>
-  subroute([...gateRoutes(options, withoutForwarded, visitedPattern), ...kindRoutes(options)]);
+const failed: CaddyRoute = { handle: showPage("failed") };
+
+/** Serve an entry whose host tells browsers over TLS to use nothing else, whatever was asked. */
+const tellingRoutes = (options: SiteOptions): CaddyRoute[] => [
+  // What is said without TLS browsers must not believe.
+  ...(options.scheme === "https" ? [tellRoute("h", ""), tellRoute("i", "; includeSubDomains")] : []),
+  {
+    match: [inOrder(matches(kind, "^[hi][0-9]+$"), matches(argument, toldPattern, "entry"))],
+    handle: [subroute([...gateRoutes(options, withoutForwarded, visitedPattern), ...kindRoutes(options), failed])],
+    terminal: true,
+  },
+];
+
+const tellRoute = (first: string, more: string): CaddyRoute => ({
+  match: [matches(kind, `^${first}([0-9]+)$`, "told")],
+  handle: tell(`max-age={http.regexp.told.1}${more}`),
+});
+
+/** At once, so that pages of the platform say it, too; and again at the end, in the place of what an app says. */
+const tell = (value: string): JsonObject[] => [
+  responseHeaders({ "Strict-Transport-Security": value }),
+  { handler: "headers", response: { deferred: true, set: lists({ "Strict-Transport-Security": value }) } },
+];
 
 /** The frequent kinds first: the list is tried in order. Exactly one matches, and each ends the request. */
 function kindRoutes(options: SiteOptions): CaddyRoute[] {
@@ -108,7 +150,6 @@ function kindRoutes(options: SiteOptions): CaddyRoute[] {
       match: [{ ...equals(kind, "r"), ...matches("{http.request.hostport}", visitedPattern, "visited") }],
       handle: [redirectHandler(options)],
     },
-    { handle: showPage("failed") },
   ];
 }
 

@@ -1,4 +1,5 @@
 import { type IncomingHttpHeaders, request } from "node:http";
+import { request as requestTls } from "node:https";
 import { connect } from "node:net";
 
 export interface Answer {
@@ -7,19 +8,18 @@ export interface Answer {
   body: string;
 }
 
-/** One request to the edge at `address` for `host`, on a connection of its own. */
+/** One request to the edge at `address` for `host`, on a connection of its own; over TLS whatever certificate is shown. */
 export function ask(
   address: string,
   host: string,
   path = "/",
-  options: { method?: string; headers?: Record<string, string>; body?: string | Buffer } = {},
+  options: { method?: string; headers?: Record<string, string>; body?: string | Buffer; tls?: boolean } = {},
 ): Promise<Answer> {
   const [hostname, port] = address.split(":");
   const length = options.body === undefined ? {} : { "content-length": String(Buffer.byteLength(options.body)) };
   return new Promise((resolve, reject) => {
-    const sent = request({
-      hostname,
-      port,
+    const sent = (options.tls === true ? requestTls : request)({
+      ...{ hostname, port, servername: host, rejectUnauthorized: false },
       path,
       method: options.method ?? "GET",
       agent: false,

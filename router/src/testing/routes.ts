@@ -1,5 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import {
+  HstsSchema,
   PageTarget_Page,
   type Route,
   RouteSchema,
@@ -57,6 +58,12 @@ export const aDelta = (
     removedHosts: change.removed ?? [],
     bulkToken: change.bulk ?? "",
   });
+
+/** The same route, of which browsers are told to use TLS alone. */
+export const told = (route: Route, maxAgeSeconds: number, includeSubdomains = false): Route => ({
+  ...route,
+  hsts: create(HstsSchema, { maxAgeSeconds, includeSubdomains }),
+});
 
 /** The same route behind a password. */
 export const guarded = (route: Route, revision: string): Route => ({ ...route, gate: revision });

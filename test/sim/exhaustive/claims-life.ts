@@ -49,7 +49,7 @@ interface LateLook {
   proof: "found" | "absent" | "unknown";
   /** Of the record as it was. */
   isReal: boolean;
-  /** Whether another project had the name then. */
+  /** Whether another project had the name then; told only where that is believed. */
   wasHeld: boolean;
   age: number;
   /** Somebody else has looked since. */
@@ -84,6 +84,8 @@ export const rivals: readonly Place[] = [
 export const twins: readonly Place[] = [...rivals, { projectId: "p2", domain: `www.${apex}` }];
 
 const dayMs = 86_400_000;
+/** From the question to DNS to the transaction. */
+const lookMs = 1_000;
 const now = new Date("2030-01-10T00:00:00Z");
 const dateOf = (age: number | null): Date | null => (age === null ? null : new Date(now.getTime() - age * dayMs));
 const ageOf = (at: Date | null): number | null =>
@@ -102,7 +104,9 @@ export function claimsLife(mutant: ClaimsMutant | null, places: readonly Place[]
     const proven = state.claims.flatMap((claim, slot): (ProvenDomain & { slot: number })[] => {
       if (claim?.status !== "verified") return [];
       const isDisabled = claim.isDisabled && mutant !== "serves what is disabled";
-      return [{ id: String(slot), ...placeOf(slot), target: isDisabled ? "disabled" : "production", slot }];
+      return [
+        { id: String(slot), ...placeOf(slot), target: isDisabled ? "disabled" : "production", redirectTo: null, slot },
+      ];
     });
     const wanted =
       mutant === "takes www from whoever has proven it" ? proven.flatMap((each) => hostsOf([each])) : hostsOf(proven);
@@ -182,19 +186,23 @@ export function claimsLife(mutant: ClaimsMutant | null, places: readonly Place[]
 
   function* looksAt(state: State, slot: number, { record }: Claim): Generator<LateLook> {
     const isFound = record === "own" || (record === "old" && mutant?.startsWith("takes a record for"));
-    const rest = { slot, wasHeld: isHeld(state, slot), age: 0, isOvertaken: false };
+    const wasHeld = mutant === "decides before the lock" && isHeld(state, slot);
+    const rest = { slot, wasHeld, age: 0, isOvertaken: false };
     yield { ...rest, proof: isFound ? "found" : "absent", isReal: record === "own" };
     yield { ...rest, proof: "unknown", isReal: false };
   }
+
+  /** Whether what a look found is dropped, now and whenever it comes. So nothing has to be searched behind it. */
+  const isVain = ({ age, isOvertaken }: LateLook): boolean =>
+    mutant !== "believes whatever was found some time" &&
+    isOutdated(new Date(now.getTime() - age * dayMs - lookMs), isOvertaken ? now : null, now);
+  const unlessVain = (look: LateLook | null): LateLook | null => (look === null || isVain(look) ? null : look);
 
   /** What a look makes of its claim, as the worker's transaction writes it. */
   function written(state: State, look: LateLook): State {
     const { slot } = look;
     const claim = state.claims[slot] ?? null;
-    if (claim === null) return state;
-    const asked = dateOf(look.age) ?? now;
-    const lastAt = look.isOvertaken ? now : null;
-    if (isOutdated(asked, lastAt, now) && mutant !== "believes whatever was found some time") return state;
+    if (claim === null || isVain(look)) return state;
     const held = mutant === "decides before the lock" ? look.wasHeld : isHeld(state, slot);
     const isNoAnswer = look.proof === "unknown" && mutant !== "takes no answer for an absent record";
     const proof: Look["proof"] = isNoAnswer ? { unknown: "?" } : look.proof === "found" ? "found" : "absent";
@@ -224,8 +232,7 @@ export function claimsLife(mutant: ClaimsMutant | null, places: readonly Place[]
     const isProven = look.proof === "absent" && look.age === 0 && (next.missed ?? 0) >= limits.domainGraceDays;
     const after: State = {
       ...replaced(state, slot, forgetful(next)),
-      late:
-        state.late === null ? null : { ...state.late, isOvertaken: state.late.isOvertaken || state.late.slot === slot },
+      late: state.late?.slot === slot ? unlessVain({ ...state.late, isOvertaken: true }) : state.late,
       wrong: isLost && !isProven ? "a name that is lost without seven days of evidence" : null,
     };
     return status === claim.status || (isLost && mutant === "forgets the hosts of what is lost")
@@ -245,8 +252,7 @@ export function claimsLife(mutant: ClaimsMutant | null, places: readonly Place[]
             hasLooked: false,
           },
     );
-    // A look that is of another day is no worse a day later.
-    const late = state.late && { ...state.late, age: Math.min(state.late.age + 1, ageMax) };
+    const late = state.late && unlessVain({ ...state.late, age: Math.min(state.late.age + 1, ageMax) });
     yield ["a day passes", { ...state, claims, late }];
   }
 

@@ -82,6 +82,7 @@ export function routeSwitch(mutant: RouteMutant | null, edgeCount = 2): Model<St
             channel: "production",
             redirectTo: null,
             gate: null,
+            hsts: null,
             suspended: false,
             stopped: false,
           },

@@ -24,7 +24,7 @@ export const domainsLs = command({
       each.domain,
       stateOf(each, screen),
       targetOf(each),
-      each.dnsStatus ?? "-",
+      each.dnsStatus,
       certificateOf(each, screen),
     ]);
     const below = domains.map((each) => [

@@ -22,5 +22,10 @@ export const domainsRoute = command({
     const { domain } = await api.patch(path, domainReply, { body: { routingTarget } });
     return { project, domain, queued: true };
   },
-  render: ({ domain }, { paint }) => `${paint("green", "✓")} ${domain.domain} leads to ${targetOf(domain)}`,
+  render: ({ domain }, { paint }) => {
+    const { domain: name, redirectTo, routingTarget } = domain;
+    const done = `${paint("green", "✓")} ${name} leads to ${targetOf(domain)}`;
+    if (redirectTo === null || routingTarget === "disabled") return done;
+    return `${done}, and to ${routingTarget} after ${paint("cyan", `svc domains redirect ${name} off`)}`;
+  },
 });

@@ -11,4 +11,6 @@ export interface RouteEntry {
   redirect?: { host: string };
   /** Revision of the site's password; absent: the site is open. */
   gate?: string;
+  /** What browsers are told over TLS; absent: nothing. */
+  hsts?: { maxAgeSeconds: number; includeSubdomains?: boolean };
 }

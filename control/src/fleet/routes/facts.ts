@@ -34,12 +34,15 @@ export async function readHostFacts(
         .on((on) => on("channel_state.pr_number", "=", on.fn.coalesce("site_host.pr_number", on.lit(0)))),
     )
     .leftJoin("deployment", "deployment.id", "channel_state.deployment_id")
+    .leftJoin("custom_domain", "custom_domain.id", "site_host.domain_id")
     .select([
       "site_host.host",
       "site_host.project_id",
       "site_host.channel",
       "site_host.redirect_to",
       "site_host.domain_id",
+      "custom_domain.hsts_max_age_seconds",
+      "custom_domain.hsts_include_subdomains",
       "project.suspended_at",
       "project.password_hash",
       "channel_state.stopped",
@@ -65,7 +68,11 @@ export async function readHostFacts(
     projectId: row.project_id,
     channel: row.channel,
     redirectTo: row.redirect_to,
-    gate: row.password_hash === null || isTwin(row) ? null : gateFor(row.project_id, row.password_hash),
+    gate: row.password_hash === null || leadsOn(row) ? null : gateFor(row.project_id, row.password_hash),
+    hsts:
+      row.hsts_max_age_seconds === null
+        ? null
+        : { maxAgeSeconds: row.hsts_max_age_seconds, includeSubdomains: row.hsts_include_subdomains ?? false },
     suspended: row.suspended_at !== null,
     stopped: row.stopped ?? false,
     active: row.deployment_id === null ? null : activeOf({ ...row, deployment_id: row.deployment_id }, containers),
@@ -74,10 +81,10 @@ export async function readHostFacts(
 }
 
 /**
- * The www of a custom domain tells nobody more than its own name does. Whoever had to type the password there would have to do
- * it again where it leads: a cookie is of one host.
+ * A custom domain that redirects, such as the www of another one, tells nobody more than where it leads. Whoever had to type
+ * the password there would have to do it again behind it: a cookie is of one host.
  */
-const isTwin = (row: { domain_id: string | null; redirect_to: string | null }): boolean =>
+const leadsOn = (row: { domain_id: string | null; redirect_to: string | null }): boolean =>
   row.domain_id !== null && row.redirect_to !== null;
 
 interface ActiveRow {

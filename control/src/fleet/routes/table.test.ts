@@ -1,3 +1,6 @@
+import { fromJsonString, toJson } from "@bufbuild/protobuf";
+import { RouteSchema } from "@svc/proto/edge";
+import { canonicalJson } from "@svc/runtime/canonical-json";
 import { describe, expect, test } from "vitest";
 import type { RouteEntry } from "../cluster/route-entry.ts";
 import {
@@ -17,6 +20,7 @@ const aHost = (change: Partial<HostFacts> = {}): HostFacts => ({
   channel: "production",
   redirectTo: null,
   gate: null,
+  hsts: null,
   suspended: false,
   stopped: false,
   active: { deploymentId: "d1", kind: "image", upstreams: ["127.0.1.1:40000"], entrances: [], isOver: false },
@@ -29,6 +33,17 @@ const proxied: RouteEntry = {
   deploymentId: "d1",
   proxy: { upstreams: ["127.0.1.1:40000"] },
 };
+
+test("an entry is the same text after edges have read it", () => {
+  for (const hsts of [
+    { maxAgeSeconds: 0, includeSubdomains: false },
+    { maxAgeSeconds: 300, includeSubdomains: true },
+  ]) {
+    const entry = routeOf(aHost({ hsts, gate: "abcdefghijk" }), undefined);
+    const read = fromJsonString(RouteSchema, JSON.stringify(entry));
+    expect(canonicalJson(toJson(RouteSchema, read))).toBe(canonicalJson(entry));
+  }
+});
 
 describe("routeOf", () => {
   test.each<{ when: string; facts: HostFacts; previous?: RouteEntry | undefined; serves: Partial<RouteEntry> }>([
@@ -45,6 +60,16 @@ describe("routeOf", () => {
         },
       }),
       serves: { proxy: { upstreams: ["10.0.0.7:1", "10.0.0.8:2"], entrances: ["10.0.0.7:1"] } },
+    },
+    {
+      when: "browsers are to use TLS alone",
+      facts: aHost({ hsts: { maxAgeSeconds: 300, includeSubdomains: true } }),
+      serves: { hsts: { maxAgeSeconds: 300, includeSubdomains: true } },
+    },
+    {
+      when: "browsers are to forget that, also at a host that redirects",
+      facts: aHost({ hsts: { maxAgeSeconds: 0, includeSubdomains: false }, redirectTo: "other.svc.localhost" }),
+      serves: { hsts: { maxAgeSeconds: 0 }, redirect: { host: "other.svc.localhost" } },
     },
     { when: "nothing was deployed", facts: aHost({ active: null }), serves: { page: { page: "PAGE_EMPTY" } } },
     { when: "the site is stopped", facts: aHost({ stopped: true }), serves: { page: { page: "PAGE_STOPPED" } } },

@@ -11,6 +11,8 @@ export interface HostFacts {
   redirectTo: string | null;
   /** Revision of the project's site password; null: there is none. */
   gate: string | null;
+  /** What browsers are told over TLS; null: nothing. */
+  hsts: { maxAgeSeconds: number; includeSubdomains: boolean } | null;
   suspended: boolean;
   stopped: boolean;
   /** The deployment that the channel serves; null before the first. */
@@ -81,8 +83,13 @@ export function upstreamsOf(containers: readonly Container[]): Pick<ActiveImage,
  * else's. What was resumed or started and does not answer yet is down, too: something is deployed, and will be there.
  */
 export function routeOf(facts: HostFacts, previous: RouteEntry | undefined): RouteEntry {
-  const { host, projectId, channel, active, redirectTo } = facts;
-  const site = { host, projectId, channel, ...(facts.gate !== null && { gate: facts.gate }) };
+  const { host, projectId, channel, active, redirectTo, gate, hsts } = facts;
+  const site = {
+    ...{ host, projectId, channel, ...(gate !== null && { gate }) },
+    ...(hsts !== null && {
+      hsts: { maxAgeSeconds: hsts.maxAgeSeconds, ...(hsts.includeSubdomains && { includeSubdomains: true }) },
+    }),
+  };
   if (redirectTo !== null) return { ...site, redirect: { host: redirectTo } };
   const base = { ...site, ...(active && { deploymentId: active.deploymentId }) };
   if (facts.suspended) return { ...base, page: { page: "PAGE_SUSPENDED" } };

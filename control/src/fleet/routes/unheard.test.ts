@@ -7,6 +7,7 @@ const aHost = (change: Partial<HostFacts> = {}): HostFacts => ({
   channel: "production",
   redirectTo: null,
   gate: null,
+  hsts: null,
   suspended: false,
   stopped: false,
   active: anImage([]),

@@ -1,4 +1,4 @@
-import type { Insertable, Selectable } from "kysely";
+import type { Insertable, Selectable, Updateable } from "kysely";
 import type {
   CustomDomainTable,
   DatabaseBackupScheduleTable,
@@ -49,6 +49,13 @@ export type BackupSchedule = Selectable<DatabaseBackupScheduleTable>;
 /** A name of a tenant's own that is attached to a project: see `tenants/domains`. */
 export type Domain = Selectable<CustomDomainTable>;
 export type NewDomain = Insertable<CustomDomainTable>;
+/** What an owner decides of it. */
+export type DomainChange = Updateable<
+  Pick<
+    CustomDomainTable,
+    "routing_target" | "redirect_domain_id" | "redirects_home" | "hsts_max_age_seconds" | "hsts_include_subdomains"
+  >
+>;
 export type Task = Selectable<TaskTable>;
 export type Run = Selectable<RunTable>;
 export type RegistryCredential = Selectable<RegistryCredentialTable>;

@@ -67,6 +67,8 @@ const list = async (projectId: string, by = user): Promise<CustomDomain[]> =>
   (await api.call("GET", pathOf(projectId), { session: by.session })).body.domains;
 const route = (projectId: string, id: string, routingTarget: string, by = user) =>
   api.call("PATCH", `${pathOf(projectId)}/${id}`, { session: by.session, body: { routingTarget } });
+const change = (projectId: string, id: string, body: object, by = user) =>
+  api.call("PATCH", `${pathOf(projectId)}/${id}`, { session: by.session, body });
 const verify = (projectId: string, id: string, by = user) =>
   api.call("POST", `${pathOf(projectId)}/${id}/verify`, { session: by.session });
 const remove = (projectId: string, id: string, by = user) =>
@@ -117,8 +119,8 @@ const hosts = (...names: string[]) =>
     .execute();
 
 /** A project with a name that it has proven. */
-async function proven(domain = newName(), by = user) {
-  const project = await newProject(by);
+async function proven(domain = newName(), by = user, project?: { id: string; slug: string }) {
+  project ??= await newProject(by);
   const { body } = await add(project.id, domain, by);
   prove(body.domain);
   await look(body.domain.id);
@@ -136,7 +138,7 @@ test("a domain is added, proven, served, led elsewhere, disabled and removed", a
       ok: true,
       queued: true,
       domain: {
-        ...{ domain, status: "pending", routingTarget: "production", dnsStatus: null, certificate: null },
+        ...{ domain, status: "pending", routingTarget: "production", dnsStatus: "unresolved", certificate: null },
         ...{ verifiedAt: null, lastCheckedAt: null, reason: null },
         records: {
           ...{ txtName: `_svc.${domain}`, txtValue: expect.stringMatching(/^svc-verify=[\w-]{22}$/) },
@@ -492,6 +494,10 @@ test("whatever two servers do with names at once, the hosts are those of who has
       return claim && route(claim.project_id, claim.id, pick(["production", "disabled", "preview"]), owner);
     },
     async () => {
+      const claim = pick(await claims());
+      return claim && change(claim.project_id, claim.id, { redirectTo: pick([...names, null]) }, owner);
+    },
+    async () => {
       const at = Math.floor(random() * projects.length);
       const gone = projects[at];
       projects[at] = await newProject(owner);
@@ -509,8 +515,13 @@ test("whatever two servers do with names at once, the hosts are those of who has
     const answers = await Promise.all(Array.from({ length: 8 }, () => pick(acts)()));
     expect(answers.map((answer) => answer?.status ?? 0).filter((status) => status >= 500)).toEqual([]);
     const proven = (await claims()).filter(({ status }) => status === "verified");
+    const serving = proven.filter(({ routing_target: target }) => target !== "disabled");
+    const redirectOf = (id: string | null) => serving.find((each) => each.id === id)?.domain ?? null;
     const wanted = hostsOf(
-      proven.map((each) => ({ ...each, projectId: each.project_id, target: each.routing_target })),
+      proven.map((each) => ({
+        ...{ ...each, projectId: each.project_id, target: each.routing_target },
+        redirectTo: redirectOf(each.redirect_domain_id),
+      })),
     ).map(({ host, projectId, channel, redirectTo }) => ({
       ...{ host, project_id: projectId, channel, redirect_to: redirectTo },
     }));
@@ -523,6 +534,135 @@ function secondServer() {
   const db = createDb({ url: api.context.config.databaseUrl, maxConnections: 10 });
   return { db, [Symbol.asyncDispose]: () => db.destroy() };
 }
+
+describe("whatever state a domain is in", () => {
+  const past = new Date(Date.now() - 2 * dayMs);
+  const states: Record<string, Parameters<typeof newDomain>[3]> = {
+    pending: { status: "pending", verify_until: new Date(Date.now() + hourMs) },
+    failed: { status: "failed", reason: "Not verified within 48 hours." },
+    verified: { status: "verified", verified_at: past, dns_status: "direct" },
+    "verified, and its proof is gone": { status: "verified", verified_at: past, failing_since: past },
+    "verified and disabled": { status: "verified", verified_at: past, routing_target: "disabled" },
+  };
+  const all = Object.entries(states).map(([when, fields]) => ({ when, fields, status: when.split(/\W/)[0] }));
+
+  test.each(all)("$when: asking opens a window of 48 hours, but takes nothing back", async ({ fields, status }) => {
+    const { id: projectId } = await newProject();
+    const { id } = await newDomain(api.db, projectId, newName(), fields);
+    const { status: code, body } = await verify(projectId, id);
+    expect([code, body.domain.status]).toEqual([202, status === "verified" ? "verified" : "pending"]);
+    const leftMs = Date.parse(body.domain.verifyUntil ?? "") - Date.now();
+    if (status === "verified") expect(body.domain.verifyUntil).toBeNull();
+    else expect(Math.round(leftMs / hourMs)).toBe(48);
+    const looks = await api.db.selectFrom("work_item").select("run_at").where("key", "=", `domain/${id}`).execute();
+    expect(looks).toHaveLength(1);
+  });
+
+  test.each(all)("$when: it is led elsewhere, and serves there only with its proof", async ({ fields, status }) => {
+    const { id: projectId } = await newProject();
+    const { id, domain } = await newDomain(api.db, projectId, newName(), fields);
+    for (const target of ["preview", "dev", "production", "disabled"] as const) {
+      const { status: code, body } = await route(projectId, id, target);
+      expect([code, body.domain.status, body.domain.routingTarget]).toEqual([202, status, target]);
+      const serves = status === "verified" && target !== "disabled";
+      expect((await hosts(domain)).map(({ channel }) => channel)).toEqual(serves ? [target] : []);
+    }
+  });
+
+  test.each(all)("$when: it is listed as the contract names it, and removed", async ({ fields, status }) => {
+    const { id: projectId } = await newProject();
+    const { id, domain } = await newDomain(api.db, projectId, newName(), fields);
+    const [listed] = await list(projectId);
+    expect(listed).toMatchObject({ id, domain, status, dnsStatus: expect.stringMatching(/^(direct|unresolved)$/) });
+    if (status !== "verified")
+      expect(listed?.records).toMatchObject({ txtName: `_svc.${domain}`, cnameTarget: "edge.svc.example", apex: true });
+    expect((await remove(projectId, id)).status).toBe(202);
+    expect([await hosts(domain), await list(projectId)]).toEqual([[], []]);
+  });
+});
+
+describe("a domain that redirects", () => {
+  /** A project with two proven names, the first of which leads to the second one. */
+  async function leading() {
+    const to = await proven();
+    const { project } = to;
+    const from = await proven(newName(), user, project);
+    const answer = await change(project.id, from.id, { redirectTo: to.domain.toUpperCase() });
+    expect([answer.status, answer.body.domain]).toMatchObject([
+      202,
+      { redirectTo: to.domain, routingTarget: "production" },
+    ]);
+    return { project, from, to };
+  }
+  const leads = async (domain: string) => (await hosts(domain, `www.${domain}`)).map(({ redirect_to: to }) => to);
+
+  test("leads to another one of its project, its www with it, and serves again when it is told to", async () => {
+    const { project, from, to } = await leading();
+    expect(await leads(from.domain)).toEqual([to.domain, to.domain]);
+    expect(await leads(to.domain)).toEqual([null, to.domain]);
+    const again = await change(project.id, from.id, { redirectTo: null });
+    expect(again.body.domain.redirectTo).toBeNull();
+    expect(await leads(from.domain)).toEqual([null, from.domain]);
+  });
+
+  test("serves while its target is disabled or has lost its proof, and for good when that is gone", async () => {
+    const { project, from, to } = await leading();
+    const serves = [null, from.domain];
+    await route(project.id, to.id, "disabled");
+    expect(await leads(from.domain)).toEqual(serves);
+    await route(project.id, to.id, "preview");
+    expect(await leads(from.domain)).toEqual([to.domain, to.domain]);
+    await api.db.updateTable("custom_domain").set({ status: "failed" }).where("id", "=", to.id).execute();
+    await verify(project.id, to.id);
+    await route(project.id, to.id, "production");
+    expect(await leads(from.domain)).toEqual(serves);
+    await look(to.id);
+    expect(await leads(from.domain)).toEqual([to.domain, to.domain]);
+    await remove(project.id, to.id);
+    expect(await leads(from.domain)).toEqual(serves);
+    expect((await list(project.id))[0]).toMatchObject({ domain: from.domain, redirectTo: null });
+  });
+
+  test("leads to its own www, or that to it", async () => {
+    const apex = await proven();
+    const { project } = apex;
+    const www = await proven(`www.${apex.domain}`, user, project);
+    await change(project.id, apex.id, { redirectTo: www.domain });
+    expect(await leads(apex.domain)).toEqual([www.domain, null]);
+    await route(project.id, www.id, "disabled");
+    expect(await leads(apex.domain)).toEqual([null]);
+    await route(project.id, www.id, "production");
+    await change(project.id, apex.id, { redirectTo: null });
+    await change(project.id, www.id, { redirectTo: apex.domain });
+    expect(await leads(apex.domain)).toEqual([null, apex.domain]);
+    await remove(project.id, apex.id);
+    expect(await leads(apex.domain)).toEqual([null]);
+  });
+
+  test("leads to the project's own host", async () => {
+    const { project, domain, id } = await proven();
+    const home = `${project.slug}.${api.context.config.content.domain}`;
+    expect((await change(project.id, id, { redirectTo: home })).body.domain.redirectTo).toBe(home);
+    expect(await leads(domain)).toEqual([home, home]);
+  });
+
+  test("is refused what is none of the project's, does not serve, or would lead in a circle", async () => {
+    const { project, from, to } = await leading();
+    const stranger = await proven();
+    const pending = (await add(project.id, newName())).body.domain;
+    const off = await proven(newName(), user, project);
+    await route(project.id, off.id, "disabled");
+    const to_ = (id: string, redirectTo: string) => change(project.id, id, { redirectTo }).then(told);
+    for (const name of [stranger.domain, newName(), "no name", `www.${to.domain}`, off.domain.slice(1)])
+      expect(await to_(from.id, name)).toEqual([422, "VALIDATION"]);
+    expect(await to_(from.id, from.domain)).toEqual([422, "VALIDATION"]);
+    for (const name of [pending.domain, off.domain]) expect(await to_(from.id, name)).toEqual([409, "CONFLICT"]);
+    expect(await to_(to.id, from.domain)).toEqual([409, "CONFLICT"]);
+    expect(await to_(off.id, from.domain)).toEqual([409, "CONFLICT"]);
+    expect(told(await change(project.id, from.id, {}))).toEqual([422, "VALIDATION"]);
+    expect(await leads(from.domain)).toEqual([to.domain, to.domain]);
+  });
+});
 
 test("where a name leads is told and decides nothing", async () => {
   const { project, domain, id } = await proven();
@@ -586,6 +726,18 @@ test("a domain tells how far its certificate is, where there is a CA", async () 
       .where("name", "=", domain)
       .execute();
     expect(await told()).toEqual({ status: "issued", notAfter: notAfter.toISOString(), reason: null });
+    // And with one browsers may be told to use TLS alone.
+    const hsts = { maxAgeSeconds: 300 };
+    const { status, body } = await change(project.id, id, { hsts });
+    expect([status, body.domain.hsts]).toEqual([202, { ...hsts, includeSubdomains: false }]);
+    expect((await change(project.id, id, { hsts, routingTarget: "disabled" })).body.error?.code).toBe("CONFLICT");
+    await db.deleteFrom("certificate").where("name", "=", domain).execute();
+    expect((await change(project.id, id, { hsts })).body.error?.code).toBe("CONFLICT");
+    for (const maxAgeSeconds of [-1, 1.5, 63_072_001])
+      expect((await change(project.id, id, { hsts: { maxAgeSeconds } })).status).toBe(422);
+    expect((await change(project.id, id, { hsts: { ...hsts, preload: true } })).status).toBe(422);
+    expect((await change(project.id, id, { hsts: { maxAgeSeconds: 0 } })).body.domain.hsts.maxAgeSeconds).toBe(0);
+    expect((await change(project.id, id, { hsts: null })).body.domain.hsts).toBeNull();
   } finally {
     Object.assign(config, { acme: null });
   }

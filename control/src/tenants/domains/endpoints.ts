@@ -1,34 +1,31 @@
 import { randomBytes } from "node:crypto";
 import {
   addDomainInput,
+  changeDomainInput,
   domainListReply,
   domainParams,
   domainReply,
   idParams,
   limits,
-  routeDomainInput,
 } from "@svc/proto";
 import { readDomain } from "@svc/proto/domains";
-import { loadCertificateFacts } from "../../fleet/certificates/facts.ts";
 import { recordAudit } from "../../http/audit.ts";
 import { ApiError } from "../../http/errors.ts";
-import { planOfUser } from "../../identity/plans/of-user.ts";
-import type { Config } from "../../settings/settings.ts";
 import { databaseClock } from "../../stores/db/clock.ts";
-import type { Db } from "../../stores/db/pool.ts";
-import type { Domain, Plan, Project } from "../../stores/db/tables.ts";
 import { Refused } from "../../stores/refused.ts";
 import { endpoint } from "../endpoint.ts";
 import { getProject } from "../projects/store.ts";
-import { certificateView } from "./certificate.ts";
-import { edgeAddresses } from "./edge-addresses.ts";
+import { changed, viewsOf } from "./endpoints/answer.ts";
+import { changeOf } from "./endpoints/change.ts";
+import { lockDomain, placeAll } from "./endpoints/locked.ts";
+import { loadDomainPlan, throwIf } from "./endpoints/refuse.ts";
 import { ownHosts } from "./own-hosts.ts";
-import { additionRefusal, type DomainPlan, type Refusal, routeRefusal } from "./rules.ts";
+import { additionRefusal } from "./rules.ts";
 import { nextPendingCheck, windowEnd } from "./steps.ts";
 import {
+  changeDomain,
   countLooks,
   deleteDomain,
-  findDomain,
   insertDomain,
   listClaims,
   listDomains,
@@ -36,10 +33,7 @@ import {
   lookLater,
   lookNow,
   openWindow,
-  placeHosts,
-  setTarget,
 } from "./store.ts";
-import { domainView } from "./view.ts";
 
 const path = "/projects/:id/domains";
 const onePath = `${path}/:domainId`;
@@ -47,47 +41,6 @@ const onePath = `${path}/:domainId`;
 const tokenBytes = 16;
 const verifyAction = "domain.verify";
 const minuteSeconds = 60;
-
-function throwIf(refusal: Refusal | null): void {
-  if (refusal !== null) throw new Refused(refusal.code, refusal.message);
-}
-
-const domainPlan = (plan: Plan): DomainPlan => ({
-  ...{ maxCustomDomains: plan.max_custom_domains, maxDatabases: plan.max_databases },
-  ...{ previewsEnabled: plan.previews_enabled, devSyncEnabled: plan.dev_sync_enabled },
-});
-
-/** Rows as their owner sees them. */
-async function viewsOf(db: Db, config: Config, rows: readonly Domain[]) {
-  const place = { host: config.domains.edgeHost, addresses: await edgeAddresses(db, config.domains) };
-  if (config.acme === null) return rows.map((row) => domainView(row, place, null));
-  const now = await databaseClock(db);
-  const names = rows.map(({ domain }) => domain);
-  const facts = await loadCertificateFacts(db, names);
-  return rows.map((row) => domainView(row, place, certificateView(row, facts.get(row.domain) ?? null, now)));
-}
-
-/** What every change answers. */
-async function changed(db: Db, config: Config, row: Domain) {
-  const [domain] = await viewsOf(db, config, [row]);
-  if (domain === undefined) throw new Error("a domain has no view");
-  return { domain, queued: true as const };
-}
-
-/** The domain, its project and its name, all of them locked. Throws NOT_FOUND. */
-async function lockDomain(
-  tx: Db,
-  caller: Parameters<typeof getProject>[1],
-  { id, domainId }: { id: string; domainId: string },
-): Promise<{ project: Project; domain: Domain }> {
-  const project = await getProject(tx, caller, id, { lock: true });
-  const known = await findDomain(tx, { projectId: project.id, domainId });
-  if (known === null) throw new Refused("NOT_FOUND");
-  await lockNames(tx, [known.domain]);
-  const domain = await findDomain(tx, { projectId: project.id, domainId }, { lock: true });
-  if (domain === null) throw new Refused("NOT_FOUND");
-  return { project, domain };
-}
 
 const list = endpoint({
   method: "GET",
@@ -98,7 +51,7 @@ const list = endpoint({
   reply: domainListReply,
   async handle({ db, config }, { caller, params }) {
     const project = await getProject(db, caller, params.id);
-    const { max_custom_domains: maxCustomDomains } = await planOfUser(db, project.owner_id);
+    const { maxCustomDomains } = await loadDomainPlan(db, project.owner_id);
     return { domains: await viewsOf(db, config, await listDomains(db, project.id)), maxCustomDomains };
   },
 });
@@ -118,7 +71,7 @@ const add = endpoint({
     return createOnce({ caller, idempotencyKey, request, status: 202 }, async (tx) => {
       // The lock keeps the count exact.
       const project = await getProject(tx, caller, params.id, { lock: true });
-      const plan = domainPlan(await planOfUser(tx, project.owner_id));
+      const plan = await loadDomainPlan(tx, project.owner_id);
       const own = await listDomains(tx, project.id);
       const read = readDomain(body.domain, ownHosts(config));
       // What the plan says of domains at all comes first, and of this one last.
@@ -146,23 +99,28 @@ const add = endpoint({
   },
 });
 
-const route = endpoint({
+const change = endpoint({
   method: "PATCH",
   path: onePath,
   access: { scope: "projects:write" },
-  summary: "Lead a domain to another channel, which may have no deployment yet, or nowhere.",
+  summary:
+    "Lead a domain to another channel, which may have no deployment yet, nowhere, or on to another host of the project; and say whether browsers are to use TLS alone.",
   params: domainParams,
-  body: routeDomainInput,
+  body: changeDomainInput,
   status: 202,
   reply: domainReply,
-  errors: ["PLAN_FEATURE_UNAVAILABLE"],
-  handle: ({ db, config }, { caller, params, body: { routingTarget }, address }) =>
+  errors: ["PLAN_FEATURE_UNAVAILABLE", "VALIDATION", "CONFLICT"],
+  handle: ({ db, config }, { caller, params, body, address }) =>
     db.transaction().execute(async (tx) => {
-      const { project, domain } = await lockDomain(tx, caller, params);
-      throwIf(routeRefusal(domainPlan(await planOfUser(tx, project.owner_id)), routingTarget));
-      const row = await setTarget(tx, domain.id, routingTarget);
-      await placeHosts(tx, domain.domain);
-      const detail = { domain: domain.domain, from: domain.routing_target, to: routingTarget };
+      const locked = await lockDomain(tx, caller, params);
+      const { project, domain } = locked;
+      const row = await changeDomain(tx, domain.id, await changeOf(tx, config, locked, body));
+      await placeAll(tx, locked);
+      const { routingTarget: to, redirectTo, hsts } = body;
+      const detail = {
+        ...{ domain: domain.domain, ...(to !== undefined && { from: domain.routing_target, to }) },
+        ...{ ...(redirectTo !== undefined && { redirectTo }), ...(hsts !== undefined && { hsts }) },
+      };
       await recordAudit(tx, { caller, address, action: "domain.route", target: project.id, detail });
       return changed(tx, config, row);
     }),
@@ -207,13 +165,14 @@ const remove = endpoint({
   reply: domainReply,
   handle: ({ db, config }, { caller, params, address }) =>
     db.transaction().execute(async (tx) => {
-      const { project, domain } = await lockDomain(tx, caller, params);
+      const locked = await lockDomain(tx, caller, params);
+      const { project, domain } = locked;
       await deleteDomain(tx, domain.id);
-      await placeHosts(tx, domain.domain);
+      await placeAll(tx, locked);
       const detail = { domain: domain.domain };
       await recordAudit(tx, { caller, address, action: "domain.delete", target: project.id, detail });
       return changed(tx, config, domain);
     }),
 });
 
-export const domainEndpoints = [list, add, route, verify, remove];
+export const domainEndpoints = [list, add, change, verify, remove];

@@ -1,5 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { additionRefusal, type Claim, concernedNames, hostsOf, type ProvenDomain, routeRefusal } from "./rules.ts";
+import {
+  additionRefusal,
+  type Claim,
+  concernedNames,
+  hostsOf,
+  hstsRefusal,
+  type ProvenDomain,
+  redirectRefusal,
+  routeRefusal,
+} from "./rules.ts";
 
 const plan = { maxCustomDomains: 2, maxDatabases: 1, previewsEnabled: true, devSyncEnabled: true };
 const claim = (more: Partial<Claim> = {}): Claim => ({
@@ -46,6 +55,39 @@ test.each([
   expect(routeRefusal({ ...plan, ...without }, target)?.code ?? null).toBe(code);
 });
 
+test.each([
+  { maxAgeSeconds: 300, status: "issued", code: null },
+  { maxAgeSeconds: 300, status: "pending", code: "CONFLICT" },
+  { maxAgeSeconds: 300, status: "failed", code: "CONFLICT" },
+  { maxAgeSeconds: 300, status: "none", code: "CONFLICT" },
+  { maxAgeSeconds: 300, status: null, code: "CONFLICT" },
+  { maxAgeSeconds: 0, status: "failed", code: null },
+  { maxAgeSeconds: null, status: null, code: null },
+] as const)(
+  "TLS alone for $maxAgeSeconds s with a certificate that is $status: $code",
+  ({ maxAgeSeconds, status, code }) => {
+    const certificate = status === null ? null : { status, notAfter: null, reason: null };
+    expect(hstsRefusal(maxAgeSeconds, certificate)?.code ?? null).toBe(code);
+  },
+);
+
+describe("a domain redirects", () => {
+  const target = { domain: "example.net", status: "verified", target: "production", isRedirect: false } as const;
+  test.each([
+    { when: "to another one", to: target, code: null },
+    { when: "to one that leads to a preview", to: { ...target, target: "preview" }, code: null },
+    { when: "to the project's own host", to: null, code: null },
+    { when: "to itself", to: { ...target, domain: "old.example" }, code: "VALIDATION" },
+    { when: "to one that waits for its proof", to: { ...target, status: "pending" }, code: "CONFLICT" },
+    { when: "to one that is disabled", to: { ...target, target: "disabled" }, code: "CONFLICT" },
+    { when: "to one that redirects", to: { ...target, isRedirect: true }, code: "CONFLICT" },
+    { when: "while another one leads to it", to: target, isLedTo: true, code: "CONFLICT" },
+    { when: "home while another one leads to it", to: null, isLedTo: true, code: "CONFLICT" },
+  ] as const)("$when: $code", ({ to, code, ...more }) => {
+    expect(redirectRefusal("old.example", to, "isLedTo" in more)?.code ?? null).toBe(code);
+  });
+});
+
 test("a change of a name concerns its twin and no other name", () => {
   expect(concernedNames("example.net")).toEqual(["example.net", "www.example.net"]);
   expect(concernedNames("www.example.net")).toEqual(["www.example.net", "example.net"]);
@@ -55,7 +97,7 @@ test("a change of a name concerns its twin and no other name", () => {
 
 describe("hosts", () => {
   const proven = (domain: string, more: Partial<ProvenDomain> = {}): ProvenDomain => ({
-    ...{ id: `id of ${domain}`, projectId: "one", domain, target: "production" },
+    ...{ id: `id of ${domain}`, projectId: "one", domain, target: "production", redirectTo: null },
     ...more,
   });
   const told = (domains: ProvenDomain[]) =>
@@ -89,6 +131,27 @@ describe("hosts", () => {
       when: "another project has the www and disabled it",
       domains: [proven("example.net"), proven("www.example.net", { projectId: "two", target: "disabled" })],
       hosts: [["example.net", "one", "production", null]],
+    },
+    {
+      when: "an apex redirects",
+      domains: [proven("old.example", { redirectTo: "example.net" })],
+      hosts: [
+        ["old.example", "one", "production", "example.net"],
+        ["www.old.example", "one", "production", "example.net"],
+      ],
+    },
+    {
+      when: "an apex redirects to its www",
+      domains: [proven("example.net", { redirectTo: "www.example.net" }), proven("www.example.net")],
+      hosts: [
+        ["example.net", "one", "production", "www.example.net"],
+        ["www.example.net", "one", "production", null],
+      ],
+    },
+    {
+      when: "one that redirects is disabled",
+      domains: [proven("old.example", { redirectTo: "example.net", target: "disabled" })],
+      hosts: [],
     },
     {
       when: "the www is proven alone",

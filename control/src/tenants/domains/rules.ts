@@ -1,6 +1,6 @@
 // @pure
 
-import { type DomainStatus, type ErrorCode, limits, plural, type RoutingTarget } from "@svc/proto";
+import { type CustomDomain, type DomainStatus, type ErrorCode, limits, plural, type RoutingTarget } from "@svc/proto";
 import { apexOf, wwwTwinOf } from "@svc/proto/domains";
 
 /** Why something is refused, in a sentence for people. */
@@ -64,6 +64,48 @@ export function routeRefusal(plan: DomainPlan, target: RoutingTarget): Refusal |
   return null;
 }
 
+/**
+ * What stands against having browsers ask for a domain over TLS alone. That they are told less, or to forget it, is always
+ * allowed: nobody is to be caught in it.
+ *
+ * @param maxAgeSeconds null: they are told nothing
+ */
+export function hstsRefusal(maxAgeSeconds: number | null, certificate: CustomDomain["certificate"]): Refusal | null {
+  if (maxAgeSeconds === null || maxAgeSeconds === 0 || certificate?.status === "issued") return null;
+  return {
+    code: "CONFLICT",
+    message: "The domain has no certificate yet; without one, browsers that asked over TLS alone would not reach it.",
+  };
+}
+
+/** A domain of a project, as far as another one could be sent there. */
+export interface RedirectTarget {
+  domain: string;
+  status: DomainStatus;
+  target: RoutingTarget;
+  /** It sends its visitors on itself. */
+  isRedirect: boolean;
+}
+
+/**
+ * What stands against sending visitors of `domain` on to `target`. Whoever is sent on is there: where one domain leads, no
+ * domain leads on, so there is no circle and no second way.
+ *
+ * @param target null: the project's own host
+ * @param isLedTo other domains of the project lead to `domain`
+ */
+export function redirectRefusal(domain: string, target: RedirectTarget | null, isLedTo: boolean): Refusal | null {
+  if (target?.domain === domain) return { code: "VALIDATION", message: "redirectTo: A domain cannot lead to itself." };
+  if (isLedTo)
+    return { code: "CONFLICT", message: `Other domains redirect to ${domain}; have them lead somewhere else first.` };
+  if (target === null) return null;
+  if (target.status !== "verified") return { code: "CONFLICT", message: `${target.domain} is not verified.` };
+  if (target.target === "disabled") return { code: "CONFLICT", message: `${target.domain} is disabled.` };
+  if (target.isRedirect)
+    return { code: "CONFLICT", message: `${target.domain} redirects itself; name the domain that it leads to.` };
+  return null;
+}
+
 // ------------------------------------------------------------- hosts
 
 /** A name that a project has proven. */
@@ -72,6 +114,8 @@ export interface ProvenDomain {
   projectId: string;
   domain: string;
   target: RoutingTarget;
+  /** Host to which its visitors are sent, which serves; null: there is none, and it serves itself. */
+  redirectTo: string | null;
 }
 
 /** A name at which edges answer. */
@@ -100,11 +144,11 @@ export function concernedNames(domain: string): string[] {
  */
 export function hostsOf(proven: readonly ProvenDomain[]): CustomHost[] {
   const names = new Set(proven.map(({ domain }) => domain));
-  return proven.flatMap(({ id: domainId, projectId, domain, target }) => {
+  return proven.flatMap(({ id: domainId, projectId, domain, target, redirectTo }) => {
     if (target === "disabled") return [];
     const twin = wwwTwinOf(domain);
-    const own: CustomHost = { host: domain, domainId, projectId, channel: target, redirectTo: null };
+    const own: CustomHost = { host: domain, domainId, projectId, channel: target, redirectTo };
     // After its target, to which it refers.
-    return twin === null || names.has(twin) ? [own] : [own, { ...own, host: twin, redirectTo: domain }];
+    return twin === null || names.has(twin) ? [own] : [own, { ...own, host: twin, redirectTo: redirectTo ?? domain }];
   });
 }

@@ -1,11 +1,10 @@
-import type { RoutingTarget } from "@svc/proto";
 import { sql } from "kysely";
 import { routeTopic } from "../../fleet/cluster/topics.ts";
 import { notify } from "../../stores/db/notify.ts";
 import type { Db } from "../../stores/db/pool.ts";
-import type { Domain, NewDomain } from "../../stores/db/tables.ts";
+import type { Domain, DomainChange, NewDomain } from "../../stores/db/tables.ts";
 import { wakeWork } from "../../stores/work/wake.ts";
-import { type CustomHost, concernedNames, hostsOf } from "./rules.ts";
+import { type CustomHost, concernedNames, hostsOf, type ProvenDomain } from "./rules.ts";
 import type { Verdict } from "./steps.ts";
 
 /** Work of this kind looks at what DNS says of a domain. */
@@ -114,13 +113,13 @@ export const openWindow = (tx: Db, id: string, verifyUntil: Date): Promise<Domai
     .returningAll()
     .executeTakeFirstOrThrow();
 
-export const setTarget = (tx: Db, id: string, target: RoutingTarget): Promise<Domain> =>
-  tx
-    .updateTable("custom_domain")
-    .set({ routing_target: target })
-    .where("id", "=", id)
-    .returningAll()
-    .executeTakeFirstOrThrow();
+/** Those of the project that lead to this one. They stay as they are while the project is locked. */
+export const listFollowers = (db: Db, domainId: string): Promise<Domain[]> =>
+  db.selectFrom("custom_domain").selectAll().where("redirect_domain_id", "=", domainId).orderBy("domain").execute();
+
+/** `change` names one column at least. */
+export const changeDomain = (tx: Db, id: string, change: DomainChange): Promise<Domain> =>
+  tx.updateTable("custom_domain").set(change).where("id", "=", id).returningAll().executeTakeFirstOrThrow();
 
 /** Its hosts go with it. Those of other projects that come instead: `placeHosts`. */
 export const deleteDomain = (tx: Db, id: string) => tx.deleteFrom("custom_domain").where("id", "=", id).execute();
@@ -130,7 +129,11 @@ export const deleteDomain = (tx: Db, id: string) => tx.deleteFrom("custom_domain
  * host that refers to such a project, so this comes before anything that keeps others from doing so.
  */
 export async function lockNamesOf(tx: Db, projectIds: readonly string[]): Promise<string[]> {
-  const held = await tx.selectFrom("custom_domain").select("domain").where("project_id", "in", projectIds).execute();
+  const held = await tx
+    .selectFrom("custom_domain")
+    .select("domain")
+    .where("project_id", "=", (where) => where.fn.any(where.val([...projectIds])))
+    .execute();
   const names = held.map(({ domain }) => domain);
   await lockNames(tx, names);
   return names;
@@ -148,19 +151,12 @@ export async function releaseDomains(tx: Db, projectIds: readonly string[], name
 
 /**
  * Brings the hosts of `domain` and of its twin to what the proven domains ask for, and tells the publisher of routes. Needs the
- * name locked.
+ * name locked. Whoever may have changed whether the domain serves does the same for its followers afterwards.
  */
 export async function placeHosts(tx: Db, domain: string): Promise<void> {
   const names = concernedNames(domain);
-  const proven = await tx
-    .selectFrom("custom_domain")
-    .select(["id", "project_id", "domain", "routing_target"])
-    .where("domain", "in", names)
-    .where("status", "=", "verified")
-    .execute();
-  const wanted = hostsOf(
-    proven.map((row) => ({ ...row, projectId: row.project_id, target: row.routing_target })),
-  ).filter(({ host }) => names.includes(host));
+  const proven = await listProven(tx, names);
+  const wanted = hostsOf(proven).filter(({ host }) => names.includes(host));
   await tx
     .deleteFrom("site_host")
     .where("host", "in", names)
@@ -175,6 +171,61 @@ export async function placeHosts(tx: Db, domain: string): Promise<void> {
     .execute();
   for (const host of wanted) await placeHost(tx, host);
   await notify(tx, routeTopic);
+}
+
+/** Domains of these names that their projects have proven, with the host that each sends its visitors to. */
+const listProven = (tx: Db, names: readonly string[]): Promise<ProvenDomain[]> =>
+  tx
+    .selectFrom("custom_domain as own")
+    .leftJoin("custom_domain as target", (join) =>
+      join
+        .onRef("target.id", "=", "own.redirect_domain_id")
+        .on("target.status", "=", "verified")
+        .on("target.routing_target", "!=", "disabled"),
+    )
+    // One that is new has none yet, and its followers come after it.
+    .leftJoin("site_host as named", (join) =>
+      join.onRef("named.domain_id", "=", "target.id").onRef("named.host", "=", "target.domain"),
+    )
+    .leftJoin(homes(tx).select(["project_id", "host"]).as("home"), (join) =>
+      join.onRef("home.project_id", "=", "own.project_id").on("own.redirects_home", "=", true),
+    )
+    .select(["own.id", "own.project_id as projectId", "own.domain", "own.routing_target as target"])
+    .select((each) => each.fn.coalesce("named.host", "home.host").as("redirectTo"))
+    .where("own.domain", "in", names)
+    .where("own.status", "=", "verified")
+    .execute();
+
+/** The project's own host, where its production is; null: it has none. */
+export const findHome = async (db: Db, projectId: string): Promise<string | null> =>
+  (await homes(db).where("project.id", "=", projectId).select("site_host.host").executeTakeFirst())?.host ?? null;
+
+/** Names at which visitors are served by a slug; while a project is renamed, by that which is still its own. */
+const homes = (db: Db) =>
+  db
+    .selectFrom("site_host")
+    .innerJoin("project", "project.id", "site_host.project_id")
+    .where("channel", "=", "production")
+    .where("domain_id", "is", null)
+    .where("redirect_to", "is", null)
+    .where(sql<boolean>`coalesce(site_host.slug, project.slug) = project.slug`);
+
+/** Hosts that domains of a project are to lead to, by id of the domain; those that serve are left out. */
+export async function listRedirects(db: Db, domains: readonly Domain[]): Promise<Map<string, string>> {
+  const ids = domains.flatMap(({ redirect_domain_id: id }) => id ?? []);
+  const named =
+    ids.length === 0
+      ? []
+      : await db.selectFrom("custom_domain").select(["id", "domain"]).where("id", "in", ids).execute();
+  const nameOf = new Map(named.map(({ id, domain }) => [id, domain]));
+  const homeward = domains.find(({ redirects_home: isHome }) => isHome);
+  const home = homeward === undefined ? null : await findHome(db, homeward.project_id);
+  return new Map(
+    domains.flatMap(({ id, redirect_domain_id: to, redirects_home: isHome }): [string, string][] => {
+      const host = isHome ? home : nameOf.get(to ?? "");
+      return host == null ? [] : [[id, host]];
+    }),
+  );
 }
 
 /** A name of the platform's own never gives way. */

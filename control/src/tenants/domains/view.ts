@@ -15,19 +15,30 @@ const text = (at: Date | null): string | null => at?.toISOString() ?? null;
 /**
  * A domain as its owner sees it.
  *
+ * @param redirectTo host that it is to lead to, whether or not it does now
  * @param certificate null: the installation gets none for domains
  */
-export function domainView(row: Domain, place: EdgePlace, certificate: CustomDomain["certificate"]): CustomDomain {
+export function domainView(
+  row: Domain,
+  place: EdgePlace,
+  redirectTo: string | null,
+  certificate: CustomDomain["certificate"],
+): CustomDomain {
   const leadsHere = row.dns_status === "direct" || row.dns_status === "proxied";
   const isSettled = row.status === "verified" && row.failing_since === null && leadsHere;
   return {
     ...{ id: row.id, domain: row.domain, status: row.status, routingTarget: row.routing_target },
-    ...{ dnsStatus: row.dns_status, reason: row.reason },
+    ...{ redirectTo, hsts: hstsOf(row), dnsStatus: row.dns_status ?? "unresolved", reason: row.reason },
     ...{ verifyUntil: text(row.verify_until), verifiedAt: text(row.verified_at) },
     ...{ lastCheckedAt: text(row.last_checked_at), createdAt: row.created_at.toISOString(), certificate },
     ...(!isSettled && { records: recordsOf(row, place) }),
   };
 }
+
+const hstsOf = (row: Pick<Domain, "hsts_max_age_seconds" | "hsts_include_subdomains">): CustomDomain["hsts"] =>
+  row.hsts_max_age_seconds === null
+    ? null
+    : { maxAgeSeconds: row.hsts_max_age_seconds, includeSubdomains: row.hsts_include_subdomains };
 
 function recordsOf({ domain, txt_token: token }: Domain, { host, addresses }: EdgePlace): DomainRecords {
   const aRecordIps = addresses.filter((address) => !isV6(address));

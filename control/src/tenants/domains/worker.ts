@@ -14,7 +14,7 @@ import { edgeAddresses } from "./edge-addresses.ts";
 import { type DomainNotice, noticeWork } from "./notices.ts";
 import { addressSet, pointingOf } from "./pointing.ts";
 import { afterLook, type DomainState, isOutdated, type Look, type News } from "./steps.ts";
-import { type DomainLook, listClaims, lockNames, lookLater, placeHosts, storeVerdict } from "./store.ts";
+import { type DomainLook, listClaims, listFollowers, lockNames, lookLater, placeHosts, storeVerdict } from "./store.ts";
 
 /** What came too late is looked at again; whoever overtook it may have the work by now. */
 const againMs = 1_000;
@@ -48,7 +48,8 @@ export function domainWorker(deps: DomainWorkerDeps): WorkHandler {
         .forNoKeyUpdate()
         .executeTakeFirst();
       if (project === undefined) return true;
-      await lockNames(tx, [known.domain]);
+      const followers = (await listFollowers(tx, domainId)).map(({ domain }) => domain);
+      await lockNames(tx, [known.domain, ...followers]);
       // Somebody may have asked for another window meanwhile, or detached it.
       const row = await findById(tx, domainId, { lock: true });
       if (row === null) return true;
@@ -59,7 +60,7 @@ export function domainWorker(deps: DomainWorkerDeps): WorkHandler {
       );
       const { nextCheckAt, news, ...verdict } = afterLook(row.domain, stateOf(row), look, isHeld, now);
       await storeVerdict(tx, row.id, verdict, lookedAt);
-      if (verdict.status !== row.status) await placeHosts(tx, row.domain);
+      if (verdict.status !== row.status) for (const name of [row.domain, ...followers]) await placeHosts(tx, name);
       if (news !== null) await tell(tx, row, news);
       if (nextCheckAt !== null) await lookLater(tx, row.id, nextCheckAt);
       if (verdict.status !== row.status)

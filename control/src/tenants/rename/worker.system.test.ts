@@ -26,6 +26,7 @@ import { lockWaits, type TestDatabase, testDatabase } from "../../stores/db/test
 import { campaign, type Etcd } from "../../stores/etcd/index.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../../stores/etcd/testing.ts";
 import type { ClaimedWork, WorkOutcome } from "../../stores/work/queue.ts";
+import { newDomain } from "../domains/testing.ts";
 import { claimHost, releaseRedirects } from "../hosts/hosts.ts";
 import { insertProject } from "../projects/store.ts";
 import { requestRename } from "./request.ts";
@@ -413,6 +414,22 @@ test("renames in quick succession end at the last one, and every name that the p
   // No visitor is sent twice.
   for (const slug of [project.slug, third]) await redirects(slug, fourth);
   expect(await urlOf(site)).toBe(`https://${fourth}.svc.test`);
+});
+
+test("a custom domain that redirects to the project's own host leads to the next one", async () => {
+  await using _edge = await healthyEdge();
+  const project = await aProject();
+  await aDeployment(project, "running");
+  const { domain } = await newDomain(db, project.id, "old.example", { status: "verified", redirects_home: true });
+  const leadsTo = (slug: string) =>
+    until(`it leads to ${slug}`, () => fleet.route(domain)?.redirect?.host === `${slug}.${content.domain}`);
+  await leadsTo(project.slug);
+  const next = newSlug();
+  for (const slug of [next, project.slug]) {
+    await ask(project, slug);
+    await work(project).done;
+    await leadsTo(slug);
+  }
 });
 
 test("a rename back makes the old host serve again, and the other redirect", async () => {

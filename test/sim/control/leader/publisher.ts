@@ -83,7 +83,16 @@ function* readHosts(replica: Replica): Work<{ facts: HostFacts[]; unrecorded: Un
   }
   const facts = read.sites.map(
     ({ host, projectId, stopped, deploymentId }): HostFacts => ({
-      ...{ host, projectId, stopped, channel: "production", redirectTo: null, gate: null, suspended: false },
+      ...{
+        host,
+        projectId,
+        stopped,
+        channel: "production",
+        redirectTo: null,
+        gate: null,
+        hsts: null,
+        suspended: false,
+      },
       active:
         deploymentId === null
           ? null

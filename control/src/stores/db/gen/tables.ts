@@ -246,6 +246,10 @@ export interface CustomDomainTable {
   failing_since: Nullable<Date>;
   warnings: Generated<number>;
   warned_at: Nullable<Date>;
+  hsts_max_age_seconds: Nullable<number>;
+  hsts_include_subdomains: Generated<boolean>;
+  redirect_domain_id: Nullable<string>;
+  redirects_home: Generated<boolean>;
 }
 
 export interface DatabaseTable {

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import type { Db } from "../../../../stores/db/pool.ts";
 import { enqueue } from "../../../../stores/work/queue.ts";
+import { lockNamesOf } from "../../../domains/store.ts";
 import { requestTeardown } from "../../../projects/teardown/request.ts";
 import { formerEmail } from "../rules.ts";
 import { deleteSignInSessions } from "../store.ts";
@@ -42,25 +43,23 @@ export async function requestUserDeletion(tx: Db, userId: string, requestedBy: s
   return { keys: Number(keys), sessions, projects };
 }
 
-/** Begins the teardown of the projects of a user whose row the caller has locked. Returns how many. */
+/**
+ * Begins the teardown of the projects of a user whose row the caller has locked. Returns how many. All of them are locked
+ * before the first one goes: whoever has the last one locked may wait for something of the first one.
+ */
 export async function tearDownAll(tx: Db, userId: string): Promise<number> {
-  for (let begun = 0; ; ) {
-    const projects = await tx
-      .selectFrom("project")
-      .select("id")
-      .where("owner_id", "=", userId)
-      .where("deleting_at", "is", null)
-      .orderBy("id")
-      .limit(batchSize)
-      .forNoKeyUpdate()
-      .execute();
-    await requestTeardown(
-      tx,
-      projects.map(({ id }) => id),
-    );
-    begun += projects.length;
-    if (projects.length < batchSize) return begun;
-  }
+  const projects = await tx
+    .selectFrom("project")
+    .select("id")
+    .where("owner_id", "=", userId)
+    .where("deleting_at", "is", null)
+    .orderBy("id")
+    .forNoKeyUpdate()
+    .execute();
+  const ids = projects.map(({ id }) => id);
+  await lockNamesOf(tx, ids);
+  for (let at = 0; at < ids.length; at += batchSize) await requestTeardown(tx, ids.slice(at, at + batchSize));
+  return ids.length;
 }
 
 /** Passwords, linked providers, and what was begun with a mail or on another device. */

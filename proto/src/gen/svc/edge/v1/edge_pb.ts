@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file svc/edge/v1/edge.proto.
  */
 export const file_svc_edge_v1_edge: GenFile = /*@__PURE__*/
-  fileDesc("ChZzdmMvZWRnZS92MS9lZGdlLnByb3RvEgtzdmMuZWRnZS52MSLTAgoOU2Vzc2lvblJlcXVlc3QSIwoFaGVsbG8YASABKAsyEi5zdmMuZWRnZS52MS5IZWxsb0gAEiMKBXJlbmV3GAIgASgLMhIuc3ZjLmVkZ2UudjEuUmVuZXdIABInCgdhcHBsaWVkGAMgASgLMhQuc3ZjLmVkZ2UudjEuQXBwbGllZEgAEiwKB3RyYWZmaWMYBCABKAsyGS5zdmMuZWRnZS52MS5UcmFmZmljQmF0Y2hIABIrCglhbmFseXRpY3MYBSABKAsyFi5zdmMuZWRnZS52MS5BbmFseXRpY3NIABI6ChFjZXJ0aWZpY2F0ZXNfaGVsZBgGIAEoCzIdLnN2Yy5lZGdlLnYxLkNlcnRpZmljYXRlc0hlbGRIABIsCgplZGdlX3N0YXRlGAggASgLMhYuc3ZjLmVkZ2UudjEuRWRnZVN0YXRlSABCCQoHbWVzc2FnZSL6BAoPU2Vzc2lvblJlc3BvbnNlEicKB3dlbGNvbWUYASABKAsyFC5zdmMuZWRnZS52MS5XZWxjb21lSAASKgoJcmVuZXdfYWNrGAIgASgLMhUuc3ZjLmVkZ2UudjEuUmVuZXdBY2tIABIoCgV0YWJsZRgDIAEoCzIXLnN2Yy5lZGdlLnYxLlJvdXRlVGFibGVIABItCgpzdXBlcnNlZGVkGAQgASgLMhcuc3ZjLmVkZ2UudjEuU3VwZXJzZWRlZEgAEiUKBmZlbmNlZBgFIAEoCzITLnN2Yy5lZGdlLnYxLkZlbmNlZEgAEiYKB2dvX2F3YXkYBiABKAsyEy5zdmMuZWRnZS52MS5Hb0F3YXlIABIuCgt0cmFmZmljX2FjaxgHIAEoCzIXLnN2Yy5lZGdlLnYxLlRyYWZmaWNBY2tIABIjCgVnYXRlcxgIIAEoCzISLnN2Yy5lZGdlLnYxLkdhdGVzSAASKgoJcmVuZXdfbm93GAkgASgLMhUuc3ZjLmVkZ2UudjEuUmVuZXdOb3dIABIxCgxjZXJ0aWZpY2F0ZXMYCiABKAsyGS5zdmMuZWRnZS52MS5DZXJ0aWZpY2F0ZXNIABItCgpjaGFsbGVuZ2VzGAsgASgLMhcuc3ZjLmVkZ2UudjEuQ2hhbGxlbmdlc0gAEiMKBXNhbHRzGAwgASgLMhIuc3ZjLmVkZ2UudjEuU2FsdHNIABIyCg1hbmFseXRpY3NfYWNrGA0gASgLMhkuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQWNrSAASIwoFZHJhaW4YDiABKAsyEi5zdmMuZWRnZS52MS5EcmFpbkgAQgkKB21lc3NhZ2Ui/wEKBUhlbGxvEhUKDWNsdXN0ZXJfZXBvY2gYASABKAQSDwoHYm9vdF9pZBgCIAEoCRITCgtpbnN0YW5jZV9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgJEhIKCmdlbmVyYXRpb24YBSABKAQSDgoGZGlnZXN0GAYgASgJEg8KB2FkZHJlc3MYByABKAkSFAoMYmVoaW5kX2hvc3RzGAggAygJEhMKC2tub3dzX2dhdGVzGAkgASgIEhoKEmtub3dzX2NlcnRpZmljYXRlcxgKIAEoCBIXCg9rbm93c19hbmFseXRpY3MYCyABKAgSEwoLa25vd3NfZHJhaW4YDCABKAgipQEKB1dlbGNvbWUSDwoHZWRnZV9pZBgBIAEoCRIVCg1jbHVzdGVyX2Vwb2NoGAIgASgEEhUKDXNlc3Npb25fZXBvY2gYAyABKAQSFgoOcmVuZXdfZXZlcnlfbXMYBCABKA0SFAoMbGVhc2VfdHRsX21zGAUgASgNEi0KCHJlZ2lzdHJ5GAYgASgLMhsuc3ZjLm5vZGUudjEuUmVnaXN0cnlBY2Nlc3MiIwoFUmVuZXcSCQoBbhgBIAEoBBIPCgd3YWxsX21zGAIgASgEIhUKCFJlbmV3QWNrEgkKAW4YASABKAQiDAoKU3VwZXJzZWRlZCIYCgZGZW5jZWQSDgoGcmVhc29uGAEgASgJIiQKBkdvQXdheRIaChJyZWNvbm5lY3RfYWZ0ZXJfbXMYASABKA0iCgoIUmVuZXdOb3ciJgoXUmVuZXdDZXJ0aWZpY2F0ZVJlcXVlc3QSCwoDY3NyGAEgASgMIkEKGFJlbmV3Q2VydGlmaWNhdGVSZXNwb25zZRIZChFjZXJ0aWZpY2F0ZV9jaGFpbhgBIAEoCRIKCgJjYRgCIAEoCSIvChlJc3N1ZVJlZ2lzdHJ5VG9rZW5SZXF1ZXN0EhIKCnJlcG9zaXRvcnkYASABKAkiRwoaSXNzdWVSZWdpc3RyeVRva2VuUmVzcG9uc2USDQoFdG9rZW4YASABKAkSGgoSZXhwaXJlc19pbl9zZWNvbmRzGAIgASgNIogCCgpSb3V0ZVRhYmxlEioKBGtpbmQYASABKA4yHC5zdmMuZWRnZS52MS5Sb3V0ZVRhYmxlLktpbmQSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBISCgphcHBsaWVzX3RvGAMgASgEEhIKCmdlbmVyYXRpb24YBCABKAQSIwoHdXBzZXJ0cxgFIAMoCzISLnN2Yy5lZGdlLnYxLlJvdXRlEhUKDXJlbW92ZWRfaG9zdHMYBiADKAkSEgoKYnVsa190b2tlbhgHIAEoCSI/CgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABIRCg1LSU5EX0NPTVBMRVRFEAESDgoKS0lORF9ERUxUQRACIpsCCgVSb3V0ZRIMCgRob3N0GAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSDwoHY2hhbm5lbBgDIAEoCRIVCg1kZXBsb3ltZW50X2lkGAQgASgJEikKBXByb3h5GAUgASgLMhguc3ZjLmVkZ2UudjEuUHJveHlUYXJnZXRIABIrCgZzdGF0aWMYBiABKAsyGS5zdmMuZWRnZS52MS5TdGF0aWNUYXJnZXRIABInCgRwYWdlGAcgASgLMhcuc3ZjLmVkZ2UudjEuUGFnZVRhcmdldEgAEi8KCHJlZGlyZWN0GAggASgLMhsuc3ZjLmVkZ2UudjEuUmVkaXJlY3RUYXJnZXRIABIMCgRnYXRlGAkgASgJQggKBnRhcmdldCIzCgtQcm94eVRhcmdldBIRCgl1cHN0cmVhbXMYASADKAkSEQoJZW50cmFuY2VzGAIgAygJIlMKDFN0YXRpY1RhcmdldBISCgpyZXBvc2l0b3J5GAEgASgJEg4KBmRpZ2VzdBgCIAEoCRISCgpzaXplX2J5dGVzGAMgASgEEgsKA3NwYRgEIAEoCCKbAQoKUGFnZVRhcmdldBIqCgRwYWdlGAEgASgOMhwuc3ZjLmVkZ2UudjEuUGFnZVRhcmdldC5QYWdlImEKBFBhZ2USFAoQUEFHRV9VTlNQRUNJRklFRBAAEhAKDFBBR0VfU1RPUFBFRBABEhIKDlBBR0VfU1VTUEVOREVEEAISDgoKUEFHRV9FTVBUWRADEg0KCVBBR0VfRE9XThAEIh4KDlJlZGlyZWN0VGFyZ2V0EgwKBGhvc3QYASABKAkiYgoHQXBwbGllZBISCgpnZW5lcmF0aW9uGAEgASgEEg4KBmRpZ2VzdBgCIAEoCRINCgVlcnJvchgDIAEoCRIOCgZyZXN5bmMYBCABKAgSFAoMYmVoaW5kX2hvc3RzGAUgAygJIlkKDFRyYWZmaWNCYXRjaBIOCgZzZXJpZXMYASABKAkSDgoGbnVtYmVyGAIgASgEEikKBmNvdW50cxgDIAMoCzIZLnN2Yy5lZGdlLnYxLlRyYWZmaWNDb3VudCLbAQoMVHJhZmZpY0NvdW50EhIKCnByb2plY3RfaWQYASABKAkSDwoHY2hhbm5lbBgCIAEoCRIMCgRob3VyGAMgASgEEhAKCHJlcXVlc3RzGAQgASgEEhAKCGJ5dGVzX2luGAUgASgEEhEKCWJ5dGVzX291dBgGIAEoBBISCgpzdGF0dXNfMnh4GAcgASgEEhIKCnN0YXR1c18zeHgYCCABKAQSEgoKc3RhdHVzXzR4eBgJIAEoBBISCgpzdGF0dXNfNXh4GAogASgEEhEKCXVubWV0ZXJlZBgLIAEoCCIsCgpUcmFmZmljQWNrEg4KBnNlcmllcxgBIAEoCRIOCgZudW1iZXIYAiABKAQiKQoFR2F0ZXMSIAoFZ2F0ZXMYASADKAsyES5zdmMuZWRnZS52MS5HYXRlIlAKBEdhdGUSEgoKcHJvamVjdF9pZBgBIAEoCRIQCghyZXZpc2lvbhgCIAEoCRILCgNrZXkYAyABKAwSFQoNcGFzc3dvcmRfaGFzaBgEIAEoCSJECglBbmFseXRpY3MSDgoGbnVtYmVyGAEgASgEEicKBHJvd3MYAiADKAsyGS5zdmMuZWRnZS52MS5BbmFseXRpY3NSb3ci8gMKDEFuYWx5dGljc1JvdxIOCgZzZXJpZXMYASABKAkSCwoDc2VxGAIgASgEEhIKCnByb2plY3RfaWQYAyABKAkSDwoHY2hhbm5lbBgEIAEoCRIMCgRob3VyGAUgASgEEg8KB3NhbXBsZWQYBiABKAgSEgoKc3RhdHVzXzJ4eBgHIAEoBBISCgpzdGF0dXNfM3h4GAggASgEEhIKCnN0YXR1c180eHgYCSABKAQSEgoKc3RhdHVzXzV4eBgKIAEoBBIqCgVwYXRocxgLIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50Ei4KCXJlZmVycmVycxgMIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50Ei4KCWNvdW50cmllcxgNIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50EiwKB2RldmljZXMYDiADKAsyGy5zdmMuZWRnZS52MS5BbmFseXRpY3NDb3VudBItCghicm93c2VycxgPIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50EjYKEW9wZXJhdGluZ19zeXN0ZW1zGBAgAygLMhsuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQ291bnQSEAoIdmlzaXRvcnMYESABKAwiLgoOQW5hbHl0aWNzQ291bnQSDQoFdmFsdWUYASABKAkSDQoFY291bnQYAiABKAQiHgoMQW5hbHl0aWNzQWNrEg4KBm51bWJlchgBIAEoBCIpCgVTYWx0cxIgCgVzYWx0cxgBIAMoCzIRLnN2Yy5lZGdlLnYxLlNhbHQiIQoEU2FsdBILCgNkYXkYASABKAkSDAoEc2FsdBgCIAEoDCJ9CgxDZXJ0aWZpY2F0ZXMSDgoGbnVtYmVyGAEgASgEEg0KBWZpcnN0GAIgASgIEgwKBG1vcmUYAyABKAgSKQoHdXBzZXJ0cxgEIAMoCzIYLnN2Yy5lZGdlLnYxLkNlcnRpZmljYXRlEhUKDXJlbW92ZWRfbmFtZXMYBSADKAkiPwoLQ2VydGlmaWNhdGUSDAoEbmFtZRgBIAEoCRINCgVjaGFpbhgCIAEoCRITCgtwcml2YXRlX2tleRgDIAEoCSJICgpDaGFsbGVuZ2VzEg4KBm51bWJlchgBIAEoBBIqCgpjaGFsbGVuZ2VzGAIgAygLMhYuc3ZjLmVkZ2UudjEuQ2hhbGxlbmdlIjgKCUNoYWxsZW5nZRIMCgRob3N0GAEgASgJEg0KBXRva2VuGAIgASgJEg4KBmFuc3dlchgDIAEoCSJBChBDZXJ0aWZpY2F0ZXNIZWxkEg4KBm51bWJlchgBIAEoBBINCgVlcnJvchgCIAEoCRIOCgZ0b2tlbnMYAyADKAkiWwoFRHJhaW4SEgoKZ2VuZXJhdGlvbhgBIAEoBBINCgVsZWF2ZRgCIAEoCBITCgtpbl9yb3RhdGlvbhgDIAEoCBIaChJ0ZWxsc19jZXJ0aWZpY2F0ZXMYBCABKAgi2AEKCUVkZ2VTdGF0ZRISCgpnZW5lcmF0aW9uGAEgASgEEisKBXBoYXNlGAIgASgOMhwuc3ZjLmVkZ2UudjEuRWRnZVN0YXRlLlBoYXNlEg0KBWxhY2tzGAMgASgJEg8KB3VucmVhZHkYBCABKAkiagoFUGhhc2USFQoRUEhBU0VfVU5TUEVDSUZJRUQQABIRCg1QSEFTRV9TRVJWSU5HEAESEQoNUEhBU0VfTEVBVklORxACEhEKDVBIQVNFX0NMT1NJTkcQAxIRCg1QSEFTRV9EUkFJTkVEEAQynwIKC0VkZ2VTZXJ2aWNlEkgKB1Nlc3Npb24SGy5zdmMuZWRnZS52MS5TZXNzaW9uUmVxdWVzdBocLnN2Yy5lZGdlLnYxLlNlc3Npb25SZXNwb25zZSgBMAESXwoQUmVuZXdDZXJ0aWZpY2F0ZRIkLnN2Yy5lZGdlLnYxLlJlbmV3Q2VydGlmaWNhdGVSZXF1ZXN0GiUuc3ZjLmVkZ2UudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlc3BvbnNlEmUKEklzc3VlUmVnaXN0cnlUb2tlbhImLnN2Yy5lZGdlLnYxLklzc3VlUmVnaXN0cnlUb2tlblJlcXVlc3QaJy5zdmMuZWRnZS52MS5Jc3N1ZVJlZ2lzdHJ5VG9rZW5SZXNwb25zZWIGcHJvdG8z", [file_svc_node_v1_node]);
+  fileDesc("ChZzdmMvZWRnZS92MS9lZGdlLnByb3RvEgtzdmMuZWRnZS52MSLTAgoOU2Vzc2lvblJlcXVlc3QSIwoFaGVsbG8YASABKAsyEi5zdmMuZWRnZS52MS5IZWxsb0gAEiMKBXJlbmV3GAIgASgLMhIuc3ZjLmVkZ2UudjEuUmVuZXdIABInCgdhcHBsaWVkGAMgASgLMhQuc3ZjLmVkZ2UudjEuQXBwbGllZEgAEiwKB3RyYWZmaWMYBCABKAsyGS5zdmMuZWRnZS52MS5UcmFmZmljQmF0Y2hIABIrCglhbmFseXRpY3MYBSABKAsyFi5zdmMuZWRnZS52MS5BbmFseXRpY3NIABI6ChFjZXJ0aWZpY2F0ZXNfaGVsZBgGIAEoCzIdLnN2Yy5lZGdlLnYxLkNlcnRpZmljYXRlc0hlbGRIABIsCgplZGdlX3N0YXRlGAggASgLMhYuc3ZjLmVkZ2UudjEuRWRnZVN0YXRlSABCCQoHbWVzc2FnZSL6BAoPU2Vzc2lvblJlc3BvbnNlEicKB3dlbGNvbWUYASABKAsyFC5zdmMuZWRnZS52MS5XZWxjb21lSAASKgoJcmVuZXdfYWNrGAIgASgLMhUuc3ZjLmVkZ2UudjEuUmVuZXdBY2tIABIoCgV0YWJsZRgDIAEoCzIXLnN2Yy5lZGdlLnYxLlJvdXRlVGFibGVIABItCgpzdXBlcnNlZGVkGAQgASgLMhcuc3ZjLmVkZ2UudjEuU3VwZXJzZWRlZEgAEiUKBmZlbmNlZBgFIAEoCzITLnN2Yy5lZGdlLnYxLkZlbmNlZEgAEiYKB2dvX2F3YXkYBiABKAsyEy5zdmMuZWRnZS52MS5Hb0F3YXlIABIuCgt0cmFmZmljX2FjaxgHIAEoCzIXLnN2Yy5lZGdlLnYxLlRyYWZmaWNBY2tIABIjCgVnYXRlcxgIIAEoCzISLnN2Yy5lZGdlLnYxLkdhdGVzSAASKgoJcmVuZXdfbm93GAkgASgLMhUuc3ZjLmVkZ2UudjEuUmVuZXdOb3dIABIxCgxjZXJ0aWZpY2F0ZXMYCiABKAsyGS5zdmMuZWRnZS52MS5DZXJ0aWZpY2F0ZXNIABItCgpjaGFsbGVuZ2VzGAsgASgLMhcuc3ZjLmVkZ2UudjEuQ2hhbGxlbmdlc0gAEiMKBXNhbHRzGAwgASgLMhIuc3ZjLmVkZ2UudjEuU2FsdHNIABIyCg1hbmFseXRpY3NfYWNrGA0gASgLMhkuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQWNrSAASIwoFZHJhaW4YDiABKAsyEi5zdmMuZWRnZS52MS5EcmFpbkgAQgkKB21lc3NhZ2Ui/wEKBUhlbGxvEhUKDWNsdXN0ZXJfZXBvY2gYASABKAQSDwoHYm9vdF9pZBgCIAEoCRITCgtpbnN0YW5jZV9pZBgDIAEoCRIPCgd2ZXJzaW9uGAQgASgJEhIKCmdlbmVyYXRpb24YBSABKAQSDgoGZGlnZXN0GAYgASgJEg8KB2FkZHJlc3MYByABKAkSFAoMYmVoaW5kX2hvc3RzGAggAygJEhMKC2tub3dzX2dhdGVzGAkgASgIEhoKEmtub3dzX2NlcnRpZmljYXRlcxgKIAEoCBIXCg9rbm93c19hbmFseXRpY3MYCyABKAgSEwoLa25vd3NfZHJhaW4YDCABKAgipQEKB1dlbGNvbWUSDwoHZWRnZV9pZBgBIAEoCRIVCg1jbHVzdGVyX2Vwb2NoGAIgASgEEhUKDXNlc3Npb25fZXBvY2gYAyABKAQSFgoOcmVuZXdfZXZlcnlfbXMYBCABKA0SFAoMbGVhc2VfdHRsX21zGAUgASgNEi0KCHJlZ2lzdHJ5GAYgASgLMhsuc3ZjLm5vZGUudjEuUmVnaXN0cnlBY2Nlc3MiIwoFUmVuZXcSCQoBbhgBIAEoBBIPCgd3YWxsX21zGAIgASgEIhUKCFJlbmV3QWNrEgkKAW4YASABKAQiDAoKU3VwZXJzZWRlZCIYCgZGZW5jZWQSDgoGcmVhc29uGAEgASgJIiQKBkdvQXdheRIaChJyZWNvbm5lY3RfYWZ0ZXJfbXMYASABKA0iCgoIUmVuZXdOb3ciJgoXUmVuZXdDZXJ0aWZpY2F0ZVJlcXVlc3QSCwoDY3NyGAEgASgMIkEKGFJlbmV3Q2VydGlmaWNhdGVSZXNwb25zZRIZChFjZXJ0aWZpY2F0ZV9jaGFpbhgBIAEoCRIKCgJjYRgCIAEoCSIvChlJc3N1ZVJlZ2lzdHJ5VG9rZW5SZXF1ZXN0EhIKCnJlcG9zaXRvcnkYASABKAkiRwoaSXNzdWVSZWdpc3RyeVRva2VuUmVzcG9uc2USDQoFdG9rZW4YASABKAkSGgoSZXhwaXJlc19pbl9zZWNvbmRzGAIgASgNIogCCgpSb3V0ZVRhYmxlEioKBGtpbmQYASABKA4yHC5zdmMuZWRnZS52MS5Sb3V0ZVRhYmxlLktpbmQSFQoNY2x1c3Rlcl9lcG9jaBgCIAEoBBISCgphcHBsaWVzX3RvGAMgASgEEhIKCmdlbmVyYXRpb24YBCABKAQSIwoHdXBzZXJ0cxgFIAMoCzISLnN2Yy5lZGdlLnYxLlJvdXRlEhUKDXJlbW92ZWRfaG9zdHMYBiADKAkSEgoKYnVsa190b2tlbhgHIAEoCSI/CgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABIRCg1LSU5EX0NPTVBMRVRFEAESDgoKS0lORF9ERUxUQRACIrwCCgVSb3V0ZRIMCgRob3N0GAEgASgJEhIKCnByb2plY3RfaWQYAiABKAkSDwoHY2hhbm5lbBgDIAEoCRIVCg1kZXBsb3ltZW50X2lkGAQgASgJEikKBXByb3h5GAUgASgLMhguc3ZjLmVkZ2UudjEuUHJveHlUYXJnZXRIABIrCgZzdGF0aWMYBiABKAsyGS5zdmMuZWRnZS52MS5TdGF0aWNUYXJnZXRIABInCgRwYWdlGAcgASgLMhcuc3ZjLmVkZ2UudjEuUGFnZVRhcmdldEgAEi8KCHJlZGlyZWN0GAggASgLMhsuc3ZjLmVkZ2UudjEuUmVkaXJlY3RUYXJnZXRIABIMCgRnYXRlGAkgASgJEh8KBGhzdHMYCiABKAsyES5zdmMuZWRnZS52MS5Ic3RzQggKBnRhcmdldCJUCgRIc3RzEhwKD21heF9hZ2Vfc2Vjb25kcxgBIAEoDUgAiAEBEhoKEmluY2x1ZGVfc3ViZG9tYWlucxgCIAEoCEISChBfbWF4X2FnZV9zZWNvbmRzIjMKC1Byb3h5VGFyZ2V0EhEKCXVwc3RyZWFtcxgBIAMoCRIRCgllbnRyYW5jZXMYAiADKAkiUwoMU3RhdGljVGFyZ2V0EhIKCnJlcG9zaXRvcnkYASABKAkSDgoGZGlnZXN0GAIgASgJEhIKCnNpemVfYnl0ZXMYAyABKAQSCwoDc3BhGAQgASgIIpsBCgpQYWdlVGFyZ2V0EioKBHBhZ2UYASABKA4yHC5zdmMuZWRnZS52MS5QYWdlVGFyZ2V0LlBhZ2UiYQoEUGFnZRIUChBQQUdFX1VOU1BFQ0lGSUVEEAASEAoMUEFHRV9TVE9QUEVEEAESEgoOUEFHRV9TVVNQRU5ERUQQAhIOCgpQQUdFX0VNUFRZEAMSDQoJUEFHRV9ET1dOEAQiHgoOUmVkaXJlY3RUYXJnZXQSDAoEaG9zdBgBIAEoCSJiCgdBcHBsaWVkEhIKCmdlbmVyYXRpb24YASABKAQSDgoGZGlnZXN0GAIgASgJEg0KBWVycm9yGAMgASgJEg4KBnJlc3luYxgEIAEoCBIUCgxiZWhpbmRfaG9zdHMYBSADKAkiWQoMVHJhZmZpY0JhdGNoEg4KBnNlcmllcxgBIAEoCRIOCgZudW1iZXIYAiABKAQSKQoGY291bnRzGAMgAygLMhkuc3ZjLmVkZ2UudjEuVHJhZmZpY0NvdW50ItsBCgxUcmFmZmljQ291bnQSEgoKcHJvamVjdF9pZBgBIAEoCRIPCgdjaGFubmVsGAIgASgJEgwKBGhvdXIYAyABKAQSEAoIcmVxdWVzdHMYBCABKAQSEAoIYnl0ZXNfaW4YBSABKAQSEQoJYnl0ZXNfb3V0GAYgASgEEhIKCnN0YXR1c18yeHgYByABKAQSEgoKc3RhdHVzXzN4eBgIIAEoBBISCgpzdGF0dXNfNHh4GAkgASgEEhIKCnN0YXR1c181eHgYCiABKAQSEQoJdW5tZXRlcmVkGAsgASgIIiwKClRyYWZmaWNBY2sSDgoGc2VyaWVzGAEgASgJEg4KBm51bWJlchgCIAEoBCIpCgVHYXRlcxIgCgVnYXRlcxgBIAMoCzIRLnN2Yy5lZGdlLnYxLkdhdGUiUAoER2F0ZRISCgpwcm9qZWN0X2lkGAEgASgJEhAKCHJldmlzaW9uGAIgASgJEgsKA2tleRgDIAEoDBIVCg1wYXNzd29yZF9oYXNoGAQgASgJIkQKCUFuYWx5dGljcxIOCgZudW1iZXIYASABKAQSJwoEcm93cxgCIAMoCzIZLnN2Yy5lZGdlLnYxLkFuYWx5dGljc1JvdyLyAwoMQW5hbHl0aWNzUm93Eg4KBnNlcmllcxgBIAEoCRILCgNzZXEYAiABKAQSEgoKcHJvamVjdF9pZBgDIAEoCRIPCgdjaGFubmVsGAQgASgJEgwKBGhvdXIYBSABKAQSDwoHc2FtcGxlZBgGIAEoCBISCgpzdGF0dXNfMnh4GAcgASgEEhIKCnN0YXR1c18zeHgYCCABKAQSEgoKc3RhdHVzXzR4eBgJIAEoBBISCgpzdGF0dXNfNXh4GAogASgEEioKBXBhdGhzGAsgAygLMhsuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQ291bnQSLgoJcmVmZXJyZXJzGAwgAygLMhsuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQ291bnQSLgoJY291bnRyaWVzGA0gAygLMhsuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQ291bnQSLAoHZGV2aWNlcxgOIAMoCzIbLnN2Yy5lZGdlLnYxLkFuYWx5dGljc0NvdW50Ei0KCGJyb3dzZXJzGA8gAygLMhsuc3ZjLmVkZ2UudjEuQW5hbHl0aWNzQ291bnQSNgoRb3BlcmF0aW5nX3N5c3RlbXMYECADKAsyGy5zdmMuZWRnZS52MS5BbmFseXRpY3NDb3VudBIQCgh2aXNpdG9ycxgRIAEoDCIuCg5BbmFseXRpY3NDb3VudBINCgV2YWx1ZRgBIAEoCRINCgVjb3VudBgCIAEoBCIeCgxBbmFseXRpY3NBY2sSDgoGbnVtYmVyGAEgASgEIikKBVNhbHRzEiAKBXNhbHRzGAEgAygLMhEuc3ZjLmVkZ2UudjEuU2FsdCIhCgRTYWx0EgsKA2RheRgBIAEoCRIMCgRzYWx0GAIgASgMIn0KDENlcnRpZmljYXRlcxIOCgZudW1iZXIYASABKAQSDQoFZmlyc3QYAiABKAgSDAoEbW9yZRgDIAEoCBIpCgd1cHNlcnRzGAQgAygLMhguc3ZjLmVkZ2UudjEuQ2VydGlmaWNhdGUSFQoNcmVtb3ZlZF9uYW1lcxgFIAMoCSI/CgtDZXJ0aWZpY2F0ZRIMCgRuYW1lGAEgASgJEg0KBWNoYWluGAIgASgJEhMKC3ByaXZhdGVfa2V5GAMgASgJIkgKCkNoYWxsZW5nZXMSDgoGbnVtYmVyGAEgASgEEioKCmNoYWxsZW5nZXMYAiADKAsyFi5zdmMuZWRnZS52MS5DaGFsbGVuZ2UiOAoJQ2hhbGxlbmdlEgwKBGhvc3QYASABKAkSDQoFdG9rZW4YAiABKAkSDgoGYW5zd2VyGAMgASgJIkEKEENlcnRpZmljYXRlc0hlbGQSDgoGbnVtYmVyGAEgASgEEg0KBWVycm9yGAIgASgJEg4KBnRva2VucxgDIAMoCSJbCgVEcmFpbhISCgpnZW5lcmF0aW9uGAEgASgEEg0KBWxlYXZlGAIgASgIEhMKC2luX3JvdGF0aW9uGAMgASgIEhoKEnRlbGxzX2NlcnRpZmljYXRlcxgEIAEoCCLYAQoJRWRnZVN0YXRlEhIKCmdlbmVyYXRpb24YASABKAQSKwoFcGhhc2UYAiABKA4yHC5zdmMuZWRnZS52MS5FZGdlU3RhdGUuUGhhc2USDQoFbGFja3MYAyABKAkSDwoHdW5yZWFkeRgEIAEoCSJqCgVQaGFzZRIVChFQSEFTRV9VTlNQRUNJRklFRBAAEhEKDVBIQVNFX1NFUlZJTkcQARIRCg1QSEFTRV9MRUFWSU5HEAISEQoNUEhBU0VfQ0xPU0lORxADEhEKDVBIQVNFX0RSQUlORUQQBDKfAgoLRWRnZVNlcnZpY2USSAoHU2Vzc2lvbhIbLnN2Yy5lZGdlLnYxLlNlc3Npb25SZXF1ZXN0Ghwuc3ZjLmVkZ2UudjEuU2Vzc2lvblJlc3BvbnNlKAEwARJfChBSZW5ld0NlcnRpZmljYXRlEiQuc3ZjLmVkZ2UudjEuUmVuZXdDZXJ0aWZpY2F0ZVJlcXVlc3QaJS5zdmMuZWRnZS52MS5SZW5ld0NlcnRpZmljYXRlUmVzcG9uc2USZQoSSXNzdWVSZWdpc3RyeVRva2VuEiYuc3ZjLmVkZ2UudjEuSXNzdWVSZWdpc3RyeVRva2VuUmVxdWVzdBonLnN2Yy5lZGdlLnYxLklzc3VlUmVnaXN0cnlUb2tlblJlc3BvbnNlYgZwcm90bzM", [file_svc_node_v1_node]);
 
 /**
  * @generated from message svc.edge.v1.SessionRequest
@@ -634,6 +634,13 @@ export type Route = Message<"svc.edge.v1.Route"> & {
    * @generated from field: string gate = 9;
    */
   gate: string;
+
+  /**
+   * What every answer over TLS tells browsers. Absent: nothing.
+   *
+   * @generated from field: svc.edge.v1.Hsts hsts = 10;
+   */
+  hsts?: Hsts | undefined;
 };
 
 /**
@@ -642,6 +649,32 @@ export type Route = Message<"svc.edge.v1.Route"> & {
  */
 export const RouteSchema: GenMessage<Route> = /*@__PURE__*/
   messageDesc(file_svc_edge_v1_edge, 15);
+
+/**
+ * Strict-Transport-Security: the host, and perhaps all below it, is asked for over TLS alone.
+ *
+ * @generated from message svc.edge.v1.Hsts
+ */
+export type Hsts = Message<"svc.edge.v1.Hsts"> & {
+  /**
+   * 0 has browsers forget it.
+   *
+   * @generated from field: optional uint32 max_age_seconds = 1;
+   */
+  maxAgeSeconds?: number | undefined;
+
+  /**
+   * @generated from field: bool include_subdomains = 2;
+   */
+  includeSubdomains: boolean;
+};
+
+/**
+ * Describes the message svc.edge.v1.Hsts.
+ * Use `create(HstsSchema)` to create a new message.
+ */
+export const HstsSchema: GenMessage<Hsts> = /*@__PURE__*/
+  messageDesc(file_svc_edge_v1_edge, 16);
 
 /**
  * @generated from message svc.edge.v1.ProxyTarget
@@ -668,7 +701,7 @@ export type ProxyTarget = Message<"svc.edge.v1.ProxyTarget"> & {
  * Use `create(ProxyTargetSchema)` to create a new message.
  */
 export const ProxyTargetSchema: GenMessage<ProxyTarget> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 16);
+  messageDesc(file_svc_edge_v1_edge, 17);
 
 /**
  * @generated from message svc.edge.v1.StaticTarget
@@ -704,7 +737,7 @@ export type StaticTarget = Message<"svc.edge.v1.StaticTarget"> & {
  * Use `create(StaticTargetSchema)` to create a new message.
  */
 export const StaticTargetSchema: GenMessage<StaticTarget> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 17);
+  messageDesc(file_svc_edge_v1_edge, 18);
 
 /**
  * @generated from message svc.edge.v1.PageTarget
@@ -721,7 +754,7 @@ export type PageTarget = Message<"svc.edge.v1.PageTarget"> & {
  * Use `create(PageTargetSchema)` to create a new message.
  */
 export const PageTargetSchema: GenMessage<PageTarget> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 18);
+  messageDesc(file_svc_edge_v1_edge, 19);
 
 /**
  * @generated from enum svc.edge.v1.PageTarget.Page
@@ -766,7 +799,7 @@ export type PageTarget_Page = (typeof PageTarget_Page)[keyof typeof PageTarget_P
  * Describes the enum svc.edge.v1.PageTarget.Page.
  */
 export const PageTarget_PageSchema: GenEnum<PageTarget_Page> = /*@__PURE__*/
-  enumDesc(file_svc_edge_v1_edge, 18, 0);
+  enumDesc(file_svc_edge_v1_edge, 19, 0);
 
 /**
  * @generated from message svc.edge.v1.RedirectTarget
@@ -783,7 +816,7 @@ export type RedirectTarget = Message<"svc.edge.v1.RedirectTarget"> & {
  * Use `create(RedirectTargetSchema)` to create a new message.
  */
 export const RedirectTargetSchema: GenMessage<RedirectTarget> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 19);
+  messageDesc(file_svc_edge_v1_edge, 20);
 
 /**
  * The generation that the edge serves now, or why it keeps the older one.
@@ -830,7 +863,7 @@ export type Applied = Message<"svc.edge.v1.Applied"> & {
  * Use `create(AppliedSchema)` to create a new message.
  */
 export const AppliedSchema: GenMessage<Applied> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 20);
+  messageDesc(file_svc_edge_v1_edge, 21);
 
 /**
  * What visitors asked for, as one edge counted it. The edge keeps a batch until it is acknowledged, and sends it as
@@ -864,7 +897,7 @@ export type TrafficBatch = Message<"svc.edge.v1.TrafficBatch"> & {
  * Use `create(TrafficBatchSchema)` to create a new message.
  */
 export const TrafficBatchSchema: GenMessage<TrafficBatch> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 21);
+  messageDesc(file_svc_edge_v1_edge, 22);
 
 /**
  * @generated from message svc.edge.v1.TrafficCount
@@ -939,7 +972,7 @@ export type TrafficCount = Message<"svc.edge.v1.TrafficCount"> & {
  * Use `create(TrafficCountSchema)` to create a new message.
  */
 export const TrafficCountSchema: GenMessage<TrafficCount> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 22);
+  messageDesc(file_svc_edge_v1_edge, 23);
 
 /**
  * The batch is counted for good, now or earlier.
@@ -963,7 +996,7 @@ export type TrafficAck = Message<"svc.edge.v1.TrafficAck"> & {
  * Use `create(TrafficAckSchema)` to create a new message.
  */
 export const TrafficAckSchema: GenMessage<TrafficAck> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 23);
+  messageDesc(file_svc_edge_v1_edge, 24);
 
 /**
  * Secrets of password-protected sites, for those revisions that routes name.
@@ -982,7 +1015,7 @@ export type Gates = Message<"svc.edge.v1.Gates"> & {
  * Use `create(GatesSchema)` to create a new message.
  */
 export const GatesSchema: GenMessage<Gates> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 24);
+  messageDesc(file_svc_edge_v1_edge, 25);
 
 /**
  * @generated from message svc.edge.v1.Gate
@@ -1020,7 +1053,7 @@ export type Gate = Message<"svc.edge.v1.Gate"> & {
  * Use `create(GateSchema)` to create a new message.
  */
 export const GateSchema: GenMessage<Gate> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 25);
+  messageDesc(file_svc_edge_v1_edge, 26);
 
 /**
  * What visitors looked at, as one edge counted it. Each row takes the place of what it was before, so that it may come any
@@ -1047,7 +1080,7 @@ export type Analytics = Message<"svc.edge.v1.Analytics"> & {
  * Use `create(AnalyticsSchema)` to create a new message.
  */
 export const AnalyticsSchema: GenMessage<Analytics> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 26);
+  messageDesc(file_svc_edge_v1_edge, 27);
 
 /**
  * One hour of one project's channel.
@@ -1164,7 +1197,7 @@ export type AnalyticsRow = Message<"svc.edge.v1.AnalyticsRow"> & {
  * Use `create(AnalyticsRowSchema)` to create a new message.
  */
 export const AnalyticsRowSchema: GenMessage<AnalyticsRow> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 27);
+  messageDesc(file_svc_edge_v1_edge, 28);
 
 /**
  * @generated from message svc.edge.v1.AnalyticsCount
@@ -1186,7 +1219,7 @@ export type AnalyticsCount = Message<"svc.edge.v1.AnalyticsCount"> & {
  * Use `create(AnalyticsCountSchema)` to create a new message.
  */
 export const AnalyticsCountSchema: GenMessage<AnalyticsCount> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 28);
+  messageDesc(file_svc_edge_v1_edge, 29);
 
 /**
  * The rows are there for good, or can never be.
@@ -1205,7 +1238,7 @@ export type AnalyticsAck = Message<"svc.edge.v1.AnalyticsAck"> & {
  * Use `create(AnalyticsAckSchema)` to create a new message.
  */
 export const AnalyticsAckSchema: GenMessage<AnalyticsAck> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 29);
+  messageDesc(file_svc_edge_v1_edge, 30);
 
 /**
  * What edges make the keys of visitors with, for the days that they are told ahead: these and no others. None: nothing is
@@ -1225,7 +1258,7 @@ export type Salts = Message<"svc.edge.v1.Salts"> & {
  * Use `create(SaltsSchema)` to create a new message.
  */
 export const SaltsSchema: GenMessage<Salts> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 30);
+  messageDesc(file_svc_edge_v1_edge, 31);
 
 /**
  * @generated from message svc.edge.v1.Salt
@@ -1251,7 +1284,7 @@ export type Salt = Message<"svc.edge.v1.Salt"> & {
  * Use `create(SaltSchema)` to create a new message.
  */
 export const SaltSchema: GenMessage<Salt> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 31);
+  messageDesc(file_svc_edge_v1_edge, 32);
 
 /**
  * What the edge shows for names over TLS. All of them first, in parts, then what changes, one unanswered message at a time.
@@ -1296,7 +1329,7 @@ export type Certificates = Message<"svc.edge.v1.Certificates"> & {
  * Use `create(CertificatesSchema)` to create a new message.
  */
 export const CertificatesSchema: GenMessage<Certificates> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 32);
+  messageDesc(file_svc_edge_v1_edge, 33);
 
 /**
  * @generated from message svc.edge.v1.Certificate
@@ -1329,7 +1362,7 @@ export type Certificate = Message<"svc.edge.v1.Certificate"> & {
  * Use `create(CertificateSchema)` to create a new message.
  */
 export const CertificateSchema: GenMessage<Certificate> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 33);
+  messageDesc(file_svc_edge_v1_edge, 34);
 
 /**
  * All that CAs may ask for over HTTP now. What is not among them is answered no more.
@@ -1355,7 +1388,7 @@ export type Challenges = Message<"svc.edge.v1.Challenges"> & {
  * Use `create(ChallengesSchema)` to create a new message.
  */
 export const ChallengesSchema: GenMessage<Challenges> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 34);
+  messageDesc(file_svc_edge_v1_edge, 35);
 
 /**
  * @generated from message svc.edge.v1.Challenge
@@ -1382,7 +1415,7 @@ export type Challenge = Message<"svc.edge.v1.Challenge"> & {
  * Use `create(ChallengeSchema)` to create a new message.
  */
 export const ChallengeSchema: GenMessage<Challenge> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 35);
+  messageDesc(file_svc_edge_v1_edge, 36);
 
 /**
  * The message with this number is in force: visitors and CAs who come after now get what it says.
@@ -1415,7 +1448,7 @@ export type CertificatesHeld = Message<"svc.edge.v1.CertificatesHeld"> & {
  * Use `create(CertificatesHeldSchema)` to create a new message.
  */
 export const CertificatesHeldSchema: GenMessage<CertificatesHeld> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 36);
+  messageDesc(file_svc_edge_v1_edge, 37);
 
 /**
  * Whether visitors are to come here: first thing after the Welcome, and again whenever it changes.
@@ -1455,7 +1488,7 @@ export type Drain = Message<"svc.edge.v1.Drain"> & {
  * Use `create(DrainSchema)` to create a new message.
  */
 export const DrainSchema: GenMessage<Drain> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 37);
+  messageDesc(file_svc_edge_v1_edge, 38);
 
 /**
  * How far an edge is; first as an answer to Drain, and again whenever it changes.
@@ -1495,7 +1528,7 @@ export type EdgeState = Message<"svc.edge.v1.EdgeState"> & {
  * Use `create(EdgeStateSchema)` to create a new message.
  */
 export const EdgeStateSchema: GenMessage<EdgeState> = /*@__PURE__*/
-  messageDesc(file_svc_edge_v1_edge, 38);
+  messageDesc(file_svc_edge_v1_edge, 39);
 
 /**
  * @generated from enum svc.edge.v1.EdgeState.Phase
@@ -1540,7 +1573,7 @@ export type EdgeState_Phase = (typeof EdgeState_Phase)[keyof typeof EdgeState_Ph
  * Describes the enum svc.edge.v1.EdgeState.Phase.
  */
 export const EdgeState_PhaseSchema: GenEnum<EdgeState_Phase> = /*@__PURE__*/
-  enumDesc(file_svc_edge_v1_edge, 38, 0);
+  enumDesc(file_svc_edge_v1_edge, 39, 0);
 
 /**
  * @generated from service svc.edge.v1.EdgeService
