@@ -42,7 +42,7 @@ beforeAll(async () => {
   await authority.certify(node.dir, { id: nodeId, address });
   const to = { host: "127.0.0.1", port: portOf(app) };
   const entrances = [port, otherPort].map((each) => ({ port: each, to }));
-  await writeDurably(entrancesFile(node.dir), JSON.stringify({ address, entrances }));
+  await writeDurably(entrancesFile(node.dir), JSON.stringify({ generation: "1", address, entrances }));
   opened.use(await startProxy(node));
   edge = opened.use(await startTestEdge());
   await edge.edge().entranceKeys.use(await identityOf(authority));
