@@ -1,4 +1,5 @@
 import { databasePorts, parseAddress } from "@svc/proto";
+import { isLoopback } from "./loopback.ts";
 
 /** Interface names of project bridges begin with this, so one rule set covers them all. */
 export const bridgePrefix = "svc";
@@ -72,9 +73,6 @@ export function renderFirewall(nameservers: readonly string[], buildBridge: stri
     ]),
   };
 }
-
-/** Whether an address in its usual spelling is this machine's own for itself. */
-export const isLoopback = (address: string): boolean => /^(?:127\.|::1$)/.test(address);
 
 /** An address of one link names that behind a percent sign, which rules have no use for. */
 const withoutZone = (address: string): string => address.replace(/%.*$/, "");
