@@ -1,4 +1,5 @@
 import { connect } from "node:net";
+import { thisNode } from "@svc/runtime/programs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { watchStalls } from "../support/stalls.ts";
 import type { Fleet } from "./support/fleet.ts";
@@ -6,6 +7,7 @@ import { startProber } from "./support/prober.ts";
 import { recordFault } from "./support/results.ts";
 import {
   act,
+  addressOf,
   answered,
   becomes,
   containersOf,
@@ -36,6 +38,13 @@ async function oneOfTwo() {
   if (node === undefined) throw new Error("unreachable");
   return node;
 }
+
+/** A program that says whether the address given takes a connection where apps listen. */
+const reach = `
+  const socket = require("node:net").connect({ host: process.argv[1], port: 3000, timeout: 2000 });
+  const say = (who) => { process.stdout.write(who); process.exit(); };
+  socket.on("connect", () => say("somebody")).on("timeout", () => say("nobody")).on("error", () => say("nobody"));
+`;
 
 /** What comes back for a request in the clear. */
 const said = (host: string, port: number): Promise<string> =>
@@ -82,6 +91,11 @@ test("edges come in by entrances, and nobody else comes in to a container", asyn
   expect(address).toBe("127.0.0.1");
   // The proxy listens there, and says nothing to whoever is no edge.
   expect(await said(machine.address, port)).not.toContain("HTTP");
+  // Nor does a neighbour who sends packets for the container itself.
+  const neighbour = fleet.nodes.find(({ machine: other }) => other !== machine)?.machine;
+  const inside = await addressOf(placed);
+  await neighbour?.run("ip", "route", "replace", `${inside}/32`, "via", machine.address);
+  expect(await neighbour?.run(thisNode, "-e", reach, inside)).toBe("nobody");
 
   await using prober = startProber(site.url, load);
   await answered(prober, "both containers to answer", 10_000, (by) => by.size === 2);

@@ -50,6 +50,13 @@ export async function containersOf(fleet: Fleet, site: Site): Promise<Placed[]> 
   return found.flat().filter(({ project, kind }) => project === site.projectId && kind === "serve");
 }
 
+/** A container's own address, behind its node. */
+export async function addressOf({ id, node }: Placed): Promise<string> {
+  const { NetworkSettings } = await node.machine.docker.getContainer(id).inspect();
+  const [network] = Object.values(NetworkSettings.Networks);
+  return network?.IPAddress ?? "";
+}
+
 /** Where the engine of a node publishes a container, as address and port. */
 export async function publishedAt({ id, node }: Placed): Promise<{ address: string; port: number }> {
   const { HostConfig } = await node.machine.docker.getContainer(id).inspect();
