@@ -4,6 +4,7 @@ import type { Clock } from "@svc/runtime/clock";
 import { runLoop } from "@svc/runtime/loop";
 import { pause } from "@svc/runtime/sleep";
 import { createWake } from "@svc/runtime/wake";
+import { generationAfter } from "../databases/generation.ts";
 import type { ProxyDir } from "../databases/proxy-dir.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { PlacementRecord } from "../journal/records.ts";
@@ -61,7 +62,7 @@ export function createEntranceKeeper(options: {
       return;
     }
     const inForce = (await dir.readEntrancesState())?.generation ?? "0";
-    const generation = after(before?.generation ?? "0", inForce);
+    const generation = generationAfter(before?.generation ?? "0", inForce);
     const next = { generation, address, entrances };
     await dir.writeEntrances(next);
     written = next;
@@ -108,6 +109,3 @@ export function createEntranceKeeper(options: {
       ),
   };
 }
-
-const after = (...generations: string[]): string =>
-  (generations.map(BigInt).reduce((most, each) => (each > most ? each : most)) + 1n).toString();
