@@ -13,7 +13,11 @@ const anEntrancePem = async (names: string): Promise<string> => {
 test("a certificate is asked for while there is none for the address, once an hour", async () => {
   const clock = createManualClock();
   let asked = 0;
-  const renewal = { signal: () => void (asked += 1) };
+  const renewal = {
+    signal() {
+      asked += 1;
+    },
+  };
   const certificate = createEntranceCertificate({ clock, address, first: { entrancePem: "" }, renewal });
   certificate.need();
   certificate.need();
