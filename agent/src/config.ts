@@ -40,11 +40,16 @@ const wholeNumber = z.coerce.number().int().positive();
 export const settings = z.object({
   /** Identity, journal and build scratch space. Never shared by two agents. */
   SVC_AGENT_DIR: z.string().default("/var/lib/svc/agent"),
-  /** Private address on which container ports are published. */
+  /** Private address at which edges reach containers. */
   SVC_AGENT_ADDRESS: z
     .ipv4()
     .refine((address) => !address.startsWith("0."), "must be one private address of this machine, such as 10.0.0.7")
     .default("127.0.0.1"),
+  /**
+   * Whether containers that begin are behind entrances, where edges come in over TLS alone; never on an address of loopback,
+   * nor before every edge and this machine's database proxy know them.
+   */
+  SVC_AGENT_ENTRANCES: z.enum(["on", "off"]).default("on"),
   SVC_AGENT_NAME: z.string().min(1).max(63).default(hostname()),
   SVC_ENROLL_URL: endpoints.prefault("https://127.0.0.1:7444"),
   SVC_LINK_URL: endpoints.prefault("https://127.0.0.1:7443"),
@@ -90,6 +95,8 @@ export const settings = z.object({
 export interface Config {
   dir: string;
   address: string;
+  /** Whether containers that begin may be behind entrances. */
+  entrances: boolean;
   name: string;
   enrollUrls: string[];
   linkUrls: string[];
@@ -132,6 +139,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   return {
     dir: s.SVC_AGENT_DIR,
     address: s.SVC_AGENT_ADDRESS,
+    entrances: s.SVC_AGENT_ENTRANCES === "on",
     name: s.SVC_AGENT_NAME,
     enrollUrls: s.SVC_ENROLL_URL,
     linkUrls: s.SVC_LINK_URL,

@@ -59,6 +59,8 @@ export interface SessionDeps {
   tidy: Pick<Tidy, "wake">;
   tunnels: Pick<Tunnels, "open">;
   databases: Pick<DatabaseTables, "take">;
+  /** Whether control says that every edge dials entrances; called before what comes with it is taken. */
+  onEntrances(edgesKnow: boolean): void;
   volumes: Pick<Volumes, "take" | "forget">;
   disk: Pick<DiskWatch, "isFull">;
   memory: Pick<MemoryWatch, "isShort">;
@@ -116,6 +118,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
         renewedAtMs = null;
         return;
       case "assign":
+        deps.onEntrances(message.value.edgesKnowEntrances);
         send({ message: { case: "applied", value: placements.assign(message.value) } });
         return;
       case "tidy":

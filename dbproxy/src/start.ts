@@ -1,6 +1,7 @@
 import { watch } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { databaseProxyFiles } from "@svc/proto/database-proxy";
+import { entranceFiles } from "@svc/proto/entrances";
 import { every } from "@svc/runtime/clock";
 import { runLoop } from "@svc/runtime/loop";
 import { pause } from "@svc/runtime/sleep";
@@ -122,14 +123,19 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<D
     runLoop({ ...loop, wake: look, periodMs: lookEveryMs }, follow),
     runLoop({ ...loop, wake: tell, periodMs: stateEveryMs, restMs: stateRestMs }, async () => {
       // What the process says that takes over is what counts.
-      if (!isDraining) await writeState(dir, state());
+      if (isDraining) return;
+      await writeState(dir, databaseProxyFiles.state, state());
+      await writeState(dir, entranceFiles.state, edges.state());
     }),
   ];
   opened.defer(async () => {
     stop.abort();
     await Promise.all(loops);
   });
-  const watcher = watch(dir, (_event, name) => (name?.startsWith(databaseProxyFiles.state) ? tell : look).signal());
+  // What this process says itself is looked at only in case another one said something else.
+  const isOwn = (name: string | null) =>
+    [databaseProxyFiles.state, entranceFiles.state].some((own) => name?.startsWith(own));
+  const watcher = watch(dir, (_event, name) => (isOwn(name) ? tell : look).signal());
   watcher.on("error", (err) => log.warn({ err }, "the directory is not watched: it is looked at by a period"));
   opened.defer(() => watcher.close());
   opened.use(

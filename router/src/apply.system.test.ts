@@ -56,6 +56,7 @@ async function open(clock: Clock = systemClock): Promise<void> {
   const gates = await openGates(systemClock, join(dir, "gates"), openGateFiles(join(dir, "tree", gateDirName)), quiet);
   const store = createTableStore(join(dir, "table"), quiet);
   applier = await startApplier({
+    openEntrances: async () => {},
     clock,
     store: {
       ...store,

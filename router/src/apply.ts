@@ -49,6 +49,8 @@ export interface ApplierDeps {
   bundles: BundleStore;
   predecessors: Predecessors;
   gates: Pick<Gates, "use">;
+  /** Called before routes that lead to entrances are in force; resolves when Caddy can follow them, or not soon. */
+  openEntrances(): Promise<void>;
   /** Receives the function to call when the state of a bundle changed. */
   createFetcher(onChange: () => void): BundleFetcher;
   onApplied(state: AppliedState): void;
@@ -105,6 +107,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     }
     toRedirect.clear();
     fetcher.want(now.bundles);
+    if ([...now.routes.values()].some(leadsToEntrance)) await deps.openEntrances();
     const bundlesChanged = putInForce(now);
     await tree.markReady();
     const complete = whole && now.problems.size === 0 && now.coming.length === 0;
@@ -228,6 +231,9 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     },
   };
 }
+
+const leadsToEntrance = (route: Route | null): boolean =>
+  route?.target.case === "proxy" && route.target.value.entrances.length > 0;
 
 const wicketsOf = (routes: Iterable<Route>): Wicket[] =>
   [...routes].flatMap(({ gate, channel }) => (gate === "" ? [] : [{ revision: gate, channel }]));

@@ -2,6 +2,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
+import { pause } from "@svc/runtime/sleep";
 import { createWake } from "@svc/runtime/wake";
 import { type Analytics, openAnalytics } from "./analytics/analytics.ts";
 import { type AppliedState, type Applier, startApplier } from "./apply.ts";
@@ -55,6 +56,8 @@ export interface Edge extends AsyncDisposable {
 
 /** How long an app may take to begin an answer, long polling included. */
 const answerTimeoutMs = 120_000;
+/** Caddy takes its configuration in far less, and visitors of other routes wait for it. */
+const openEntrancesMs = 5_000;
 /** A row of analytics is sent whole each time, so not in every round of counting. */
 const roundsPerRow = 6;
 
@@ -93,6 +96,20 @@ export async function startEdge(
   const gates = opened.use(
     await openGates(clock, join(config.dir, "gates"), openGateFiles(join(config.tableDir, gateDirName)), log),
   );
+  const configure = createWake(clock);
+  const entranceKeys = await openEntranceKeys(clock, join(config.dir, "entrances"));
+  /** What Caddy was told last, and whether it may be told at all yet. */
+  let entrance: EntranceFiles | null = null;
+  let isConfiguring = false;
+  const { promise: entrancesOpen, resolve: onEntrancesOpen } = Promise.withResolvers<void>();
+  const openEntrances = async (): Promise<void> => {
+    await entranceKeys.need();
+    if (!isConfiguring || entranceKeys.current() === null) return;
+    configure.signal();
+    const within = new AbortController();
+    await Promise.race([entrancesOpen, pause(clock, openEntrancesMs, within.signal)]);
+    within.abort();
+  };
   const store = opened.use(createTableStore(join(config.dir, "table"), log));
   const applier = opened.use(
     await startApplier({
@@ -101,6 +118,7 @@ export async function startEdge(
       bundles,
       predecessors,
       gates,
+      openEntrances,
       createFetcher: (onChange) => createFetcher({ store: bundles, pull, onChange, metrics, clock, log }),
       onApplied,
       metrics,
@@ -174,9 +192,6 @@ export async function startEdge(
       },
     ),
   );
-  const entranceKeys = await openEntranceKeys(join(config.dir, "entrances"));
-  let entrance: EntranceFiles | null = null;
-  const configure = createWake(clock);
   const rotation = opened.use(
     await openRotation({
       path: join(config.dir, "rotation.json"),
@@ -201,6 +216,7 @@ export async function startEdge(
   const stop = new AbortController();
   const admin = createCaddyAdmin(clock, config.adminSocket);
   if (metrics !== undefined) watchCaddy(metrics, admin);
+  isConfiguring = true;
   const configuring = keepConfigured({
     admin: metrics === undefined ? admin : countAdmin(admin, metrics),
     isClosing: rotation.isClosing,
@@ -230,6 +246,7 @@ export async function startEdge(
       });
     },
     onConfigured(closing) {
+      if (entrance !== null) onEntrancesOpen();
       void entranceKeys
         .settle(entrance)
         .catch((err: unknown) => log.warn({ err }, "keys that are not shown any more are still there"));

@@ -105,6 +105,7 @@ export function createWatch(deps: WatchDeps): Watch {
           const about = {
             ...{ bootId, instanceId, address, version, knowsGates: true },
             ...{ knowsCertificates: true, knowsAnalytics: analytics !== null, knowsDrain: true },
+            knowsEntrances: true,
           };
           open(request({ case: "hello", value: { ...served, ...about } }));
         },

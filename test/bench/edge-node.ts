@@ -31,7 +31,7 @@ const to = { host: "127.0.0.1", port: typeof bound === "object" && bound !== nul
 const authority = await anAuthority();
 await using node = await aPlace();
 await authority.certify(node.dir, { id: nodeId, address });
-await writeDurably(entrancesFile(node.dir), JSON.stringify({ address, entrances: [{ port, to }] }));
+await writeDurably(entrancesFile(node.dir), JSON.stringify({ generation: "1", address, entrances: [{ port, to }] }));
 await using proxy = await spawnProxy(node);
 await using edge = await startTestEdge();
 const { cert, key } = await authority.issue({ id: edgeId, role: "edge" });

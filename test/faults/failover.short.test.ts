@@ -1,3 +1,5 @@
+import { connect } from "node:net";
+import { thisNode } from "@svc/runtime/programs";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { watchStalls } from "../support/stalls.ts";
 import type { Fleet } from "./support/fleet.ts";
@@ -5,10 +7,12 @@ import { startProber } from "./support/prober.ts";
 import { recordFault } from "./support/results.ts";
 import {
   act,
+  addressOf,
   answered,
   becomes,
   containersOf,
   nodesOf,
+  publishedAt,
   type Site,
   settled,
   startSite,
@@ -22,7 +26,7 @@ const load = 100;
 let fleet: Fleet;
 let site: Site;
 beforeAll(async () => {
-  ({ fleet, site } = await startSite({ machines: 3, replicas: 2 }));
+  ({ fleet, site } = await startSite({ machines: 3, replicas: 2, proxies: true }));
 });
 afterAll(() => fleet?.[Symbol.asyncDispose]());
 
@@ -34,6 +38,26 @@ async function oneOfTwo() {
   if (node === undefined) throw new Error("unreachable");
   return node;
 }
+
+/** A program that says whether the address given takes a connection where apps listen. */
+const reach = `
+  const socket = require("node:net").connect({ host: process.argv[1], port: 3000, timeout: 2000 });
+  const say = (who) => { process.stdout.write(who); process.exit(); };
+  socket.on("connect", () => say("somebody")).on("timeout", () => say("nobody")).on("error", () => say("nobody"));
+`;
+
+/** What comes back for a request in the clear. */
+const said = (host: string, port: number): Promise<string> =>
+  new Promise((resolve) => {
+    let text = "";
+    const socket = connect({ host, port });
+    socket.on("data", (chunk: Buffer) => {
+      text += chunk.toString("latin1");
+    });
+    socket.on("error", () => {});
+    socket.once("close", () => resolve(text));
+    socket.write("GET /api/facts HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
+  });
 
 test("draining a node under load loses no request", async () => {
   const drained = await oneOfTwo();
@@ -57,6 +81,44 @@ test("draining a node under load loses no request", async () => {
   await act(fleet, drained, "cancel-drain");
   await act(fleet, drained, "uncordon");
   await becomes(fleet, drained, ["ready"], 10_000);
+});
+
+test("edges come in by entrances, and nobody else comes in to a container", async () => {
+  const [placed] = await containersOf(fleet, site);
+  if (placed === undefined) throw new Error("the site runs nowhere");
+  const { machine } = placed.node;
+  const { address, port } = await publishedAt(placed);
+  expect(address).toBe("127.0.0.1");
+  // The proxy listens there, and says nothing to whoever is no edge.
+  expect(await said(machine.address, port)).not.toContain("HTTP");
+  // Nor does a neighbour who sends packets for the container itself.
+  const neighbour = fleet.nodes.find(({ machine: other }) => other !== machine)?.machine;
+  const inside = await addressOf(placed);
+  await neighbour?.run("ip", "route", "replace", `${inside}/32`, "via", machine.address);
+  expect(await neighbour?.run(thisNode, "-e", reach, inside)).toBe("nobody");
+
+  await using prober = startProber(site.url, load);
+  await answered(prober, "both containers to answer", 10_000, (by) => by.size === 2);
+  // As a planned restart of the proxy: another one beside it, and then the first is told to go.
+  const first = placed.node.proxy;
+  await placed.node.startProxy();
+  first?.kill("SIGTERM");
+  await first?.ended;
+  await answered(prober, "both containers to answer by the other proxy", 10_000, (by) => by.size === 2);
+  // Nor is the agent in the way.
+  placed.node.agent?.kill("SIGKILL");
+  await placed.node.agent?.ended;
+  const begunAt = prober.now();
+  await answered(prober, "both containers to answer without the agent", 10_000, (by) => by.size === 2);
+  await placed.node.startAgent();
+  await answered(prober, "both containers to answer", 10_000, (by) => by.size === 2 && prober.now() > begunAt + 2_000);
+  const visits = await prober.stop();
+  await recordFault({
+    fault: "database proxy of a node restarted as planned, and its agent killed, under load",
+    observed: "edges come in by the other proxy at once, and without the agent",
+    visits: { "two containers": visits },
+  });
+  expect(visits.failures).toEqual([]);
 });
 
 test("a partition stops nothing, and leaves one container of each replica when it heals", async () => {
@@ -126,4 +188,10 @@ test("a node that loses power under load takes no request with it that another c
   expect(visits.failures).toEqual([]);
   // Nobody waits for a machine that is known to be gone.
   expect(after.latencyMs.max - stoodStillMs).toBeLessThan(900);
+
+  // What it ran is gone, and what it runs from now on is reached as before.
+  await lost.powerOn();
+  await becomes(fleet, lost, ["ready"], healMs);
+  for (const placed of await settled(fleet, site, healMs))
+    expect(await publishedAt(placed)).toMatchObject({ address: "127.0.0.1" });
 });

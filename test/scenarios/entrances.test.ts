@@ -2,12 +2,14 @@ import { get, request } from "node:http";
 import { entrancesFile } from "@svc/dbproxy/entrances/load";
 import { anAuthority, type TestAuthority } from "@svc/dbproxy/testing/certificates";
 import { aPlace, bridge, type Place, startProxy } from "@svc/dbproxy/testing/proxy";
+import { createCaddyAdmin } from "@svc/router/caddy";
 import { startTestEdge, type TestEdge } from "@svc/router/testing/edge";
 import { ask } from "@svc/router/testing/http";
 import { anEntrance, aProxy } from "@svc/router/testing/routes";
 import { startUpstream, type Upstream } from "@svc/router/testing/upstream";
 import { waitFor } from "@svc/router/testing/wait-for";
 import { writeDurably } from "@svc/runtime/durable-file";
+import { systemClock } from "@svc/runtime/system";
 import { afterAll, beforeAll, expect, test } from "vitest";
 
 const [nodeId, edgeId] = ["7d1f2a3b-4c5d-4e6f-8a9b-0c1d2e3f4a5b", "8e2f3a4b-5c6d-4e7f-9a0b-1c2d3e4f5a6b"];
@@ -21,6 +23,10 @@ let app: Upstream;
 let node: Place;
 let authority: TestAuthority;
 
+/** How it was before a route led to an entrance, and what the first visitor of the first one got. */
+let before: { config: string; status: number };
+
+const configOfCaddy = async () => JSON.stringify(await createCaddyAdmin(systemClock, edge.config.adminSocket).config());
 const identityOf = async (by: TestAuthority) => {
   const { cert, key } = await by.issue({ id: edgeId, role: "edge" });
   return { certificatePem: cert, privateKeyPem: key, caPem: by.ca };
@@ -42,14 +48,22 @@ beforeAll(async () => {
   await authority.certify(node.dir, { id: nodeId, address });
   const to = { host: "127.0.0.1", port: portOf(app) };
   const entrances = [port, otherPort].map((each) => ({ port: each, to }));
-  await writeDurably(entrancesFile(node.dir), JSON.stringify({ address, entrances }));
+  await writeDurably(entrancesFile(node.dir), JSON.stringify({ generation: "1", address, entrances }));
   opened.use(await startProxy(node));
   edge = opened.use(await startTestEdge());
   await edge.edge().entranceKeys.use(await identityOf(authority));
+  await edge.serve({ upserts: [aProxy("plain.svc.localhost", app.address)] });
+  before = { config: await configOfCaddy(), status: 0 };
   await edge.serve({ upserts: [anEntrance(host, entrance)] });
-  await answers();
+  before.status = (await ask(edge.http, host)).status;
 });
 afterAll(() => opened.disposeAsync());
+
+test("Caddy is told of entrances when the first route leads to one, before visitors do", async () => {
+  expect(before.config).not.toContain("client_certificate");
+  expect(before.status).toBe(200);
+  expect(await configOfCaddy()).toContain("client_certificate");
+});
 
 test.each(["GET", "POST", "DELETE"])("%s reaches an app through the entrance of its node", async (method) => {
   const sent = method === "GET" ? { method } : { method, body: "hello" };

@@ -8,7 +8,7 @@ import {
   databaseProxyState,
   databaseProxyTable,
 } from "@svc/proto/database-proxy";
-import { entranceFiles } from "@svc/proto/entrances";
+import { type Entrances, type EntrancesState, entranceFiles, entrances, entrancesState } from "@svc/proto/entrances";
 import { isFileError, writeDurably } from "@svc/runtime/durable-file";
 import type { Ids } from "../engine/context-owner.ts";
 
@@ -30,6 +30,11 @@ export interface ProxyDir {
   writeTable(table: DatabaseProxyTable): Promise<void>;
   /** What the proxy said of itself last, which may have ended since; null when it never said anything. */
   readState(): Promise<DatabaseProxyState | null>;
+  /** Null when there are none, or nothing that is some. */
+  readEntrances(): Promise<Entrances | null>;
+  writeEntrances(entrances: Entrances): Promise<void>;
+  /** What the proxy said last of its entrances; null when it never said anything of any. */
+  readEntrancesState(): Promise<EntrancesState | null>;
   /** Gives it what other nodes know it by. Nobody else of this machine may read the key. */
   writeCredentials(credentials: ProxyCredentials): Promise<void>;
   forgetCredentials(): Promise<void>;
@@ -39,7 +44,8 @@ export interface ProxyDir {
 const fileMaxBytes = 32 * 1024 * 1024;
 
 export function openProxyDir(dir: string): ProxyDir {
-  const pathOf = (name: keyof typeof databaseProxyFiles) => join(dir, databaseProxyFiles[name]);
+  const files = { ...databaseProxyFiles, entrances: entranceFiles.entrances, entrancesState: entranceFiles.state };
+  const pathOf = (name: keyof typeof files) => join(dir, files[name]);
 
   const entrancePath = join(dir, entranceFiles.certificate);
 
@@ -52,19 +58,24 @@ export function openProxyDir(dir: string): ProxyDir {
     return { uid, gid };
   };
 
-  const read = async <T>(name: keyof typeof databaseProxyFiles, parse: (value: unknown) => T | null) => {
+  const read = async <T>(name: keyof typeof files, parse: (value: unknown) => T | null) => {
     const text = await readPlainFile(pathOf(name));
     return text === null ? null : parse(toJson(text));
+  };
+
+  const write = async (name: keyof typeof files, value: object): Promise<void> => {
+    await ownerOf();
+    await writeDurably(pathOf(name), `${JSON.stringify(value)}\n`, { mode: 0o644 });
   };
 
   return {
     ids: ownerOf,
     readTable: () => read("table", (value) => databaseProxyTable.safeParse(value).data ?? null),
-    async writeTable(table) {
-      await ownerOf();
-      await writeDurably(pathOf("table"), `${JSON.stringify(table)}\n`, { mode: 0o644 });
-    },
+    writeTable: (table) => write("table", table),
     readState: () => read("state", (value) => databaseProxyState.safeParse(value).data ?? null),
+    readEntrances: () => read("entrances", (value) => entrances.safeParse(value).data ?? null),
+    writeEntrances: (wanted) => write("entrances", wanted),
+    readEntrancesState: () => read("entrancesState", (value) => entrancesState.safeParse(value).data ?? null),
     async writeCredentials({ certificatePem, privateKeyPem, caPem, entrancePem }) {
       const found = await ownerOf();
       const owner = found.uid === process.getuid?.() ? {} : { owner: found };

@@ -7,6 +7,7 @@ import { pause } from "@svc/runtime/sleep";
 import { createWake } from "@svc/runtime/wake";
 import type { Journal } from "../journal/journal.ts";
 import type { Log } from "../log.ts";
+import { generationAfter } from "./generation.ts";
 import type { ProxyDir } from "./proxy-dir.ts";
 import { type Bridge, type Here, proxyEntries, type Told, takeTable } from "./table.ts";
 import { knownDatabases, saveDatabases } from "./told.ts";
@@ -82,7 +83,7 @@ export function createDatabaseTables(options: {
   ): Promise<DatabaseProxyTable> => {
     // What the proxy has in force counts, too: it refuses what is older than that.
     const inForce = (await dir.readState())?.generation ?? "0";
-    const table = { generation: after(before?.generation ?? "0", inForce), entries };
+    const table = { generation: generationAfter(before?.generation ?? "0", inForce), entries };
     if (!isDeepStrictEqual(peersOf(before?.entries ?? []), peersOf(entries))) {
       const notOpen = (cause: unknown): void => log.warn({ err: cause }, "the way to other proxies cannot be opened");
       await options.openWays().catch(notOpen);
@@ -143,6 +144,3 @@ export function createDatabaseTables(options: {
 /** Proxies of other machines, as the table names them. */
 const peersOf = (entries: DatabaseProxyTable["entries"]): string[] =>
   [...new Set(entries.flatMap(({ at }) => (at !== null && "host" in at ? [`${at.host} ${at.port}`] : [])))].toSorted();
-
-const after = (...generations: string[]): string =>
-  (generations.map(BigInt).reduce((most, each) => (each > most ? each : most)) + 1n).toString();

@@ -27,6 +27,8 @@ export interface Memory {
    * anybody else's. Held until the placement is removed; 0 before the first.
    */
   hostPort: number;
+  /** Whether its containers are published on loopback, and edges come in by an entrance at that port. Decided with the port. */
+  behindEntrance: boolean;
   /** How often in a row that port turned out to be somebody's. */
   portMisses: number;
   /** Limits that the container did not get when the engine was asked for them, see `limitsKey`; empty for none. */
@@ -55,6 +57,7 @@ export const freshMemory: Memory = {
   retrySinceMs: 0,
   retryAtMs: 0,
   hostPort: 0,
+  behindEntrance: false,
   portMisses: 0,
   limitsTried: "",
   limitsMisses: 0,

@@ -27,10 +27,21 @@ test("nothing new reaches the host itself but the ports of databases, at the add
   ]);
 });
 
+test("containers are begun to be spoken to where they are published on the node's address, and nowhere else", () => {
+  const { chains, jumps } = renderFirewall([], null);
+  expect(chains.split("\n").filter((line) => line.startsWith("-A SVC-ENTER"))).toEqual([
+    "-A SVC-ENTER -m conntrack --ctstate RELATED,ESTABLISHED -j RETURN",
+    "-A SVC-ENTER -m physdev --physdev-is-bridged -j RETURN",
+    "-A SVC-ENTER -m conntrack --ctstate DNAT --ctorigdst 127.0.0.0/8 -j DROP",
+    "-A SVC-ENTER -m conntrack ! --ctstate DNAT -j DROP",
+  ]);
+  expect(jumps).toContainEqual(["DOCKER-USER", "-o", "svc+", "-j", "SVC-ENTER"]);
+});
+
 test("the build bridge gets the same rules when there is one", () => {
   const names = (bridge: string | null) => renderFirewall([], bridge).jumps.map((jump) => jump[2]);
-  expect(names(null)).toEqual(["svc+", "svc+"]);
-  expect(names("docker0")).toEqual(["svc+", "svc+", "docker0", "docker0"]);
+  expect(names(null)).toEqual(["svc+", "svc+", "svc+"]);
+  expect(names("docker0")).toEqual(["svc+", "svc+", "docker0", "docker0", "svc+"]);
 });
 
 test("steps of builds do not reach one another, containers of one project do", () => {

@@ -1,4 +1,5 @@
 import { databasePorts, parseAddress } from "@svc/proto";
+import { isLoopback } from "./loopback.ts";
 
 /** Interface names of project bridges begin with this, so one rule set covers them all. */
 export const bridgePrefix = "svc";
@@ -21,7 +22,7 @@ const closedRanges = [
 const reject = "-j REJECT --reject-with icmp-port-unreachable";
 
 export interface Firewall {
-  /** Input of `iptables-restore --noflush`: both chains, whole. */
+  /** Input of `iptables-restore --noflush`: the chains, whole. */
   chains: string;
   /** Rule specifications that lead into them: parent chain first, then the match. */
   jumps: readonly (readonly string[])[];
@@ -36,7 +37,8 @@ const databases = `-i ${bridgePrefix}+ -p tcp -m multiport --dports ${Object.val
 /**
  * Rules that keep containers to themselves: no new connection to the host but to its database proxy, to private ranges or
  * to another network, while answers to published ports, traffic inside one project's bridge, name resolution and the
- * internet stay open. The same for every agent of a machine, so several of them may write it.
+ * internet stay open. Nor does anybody begin to speak to them but where they are published: an engine before 28 lets in a
+ * neighbour of the machine who sends packets for a container, or for a port that is published on loopback. The same for every agent of a machine, so several of them may write it.
  *
  * @param nameservers IPv4 addresses of the host's resolvers: lookups are sent from the container's own network
  * @param buildBridge interface of build steps; null to leave it alone
@@ -50,6 +52,7 @@ export function renderFirewall(nameservers: readonly string[], buildBridge: stri
     "*filter",
     ":SVC-FORWARD - [0:0]",
     ":SVC-INPUT - [0:0]",
+    ":SVC-ENTER - [0:0]",
     `-A SVC-FORWARD ${established}`,
     // Steps of all projects share one bridge, so there the ends of a bridged packet are strangers. Frames of any kind are
     // stopped between its ports; these rules are there before a port is.
@@ -61,20 +64,26 @@ export function renderFirewall(nameservers: readonly string[], buildBridge: stri
     `-A SVC-INPUT ${established}`,
     `-A SVC-INPUT ${databases}`,
     `-A SVC-INPUT ${reject}`,
+    // To containers from elsewhere: as answers, within one network, and at a port of the node's own address.
+    `-A SVC-ENTER ${established}`,
+    "-A SVC-ENTER -m physdev --physdev-is-bridged -j RETURN",
+    ...["--ctstate DNAT --ctorigdst 127.0.0.0/8", "! --ctstate DNAT"].map(
+      (match) => `-A SVC-ENTER -m conntrack ${match} -j DROP`,
+    ),
     "COMMIT",
   ];
   const interfaces = [`${bridgePrefix}+`, ...(buildBridge === null ? [] : [buildBridge])];
   return {
     chains: `${lines.join("\n")}\n`,
-    jumps: interfaces.flatMap((name) => [
-      ["DOCKER-USER", "-i", name, "-j", "SVC-FORWARD"],
-      ["INPUT", "-i", name, "-j", "SVC-INPUT"],
-    ]),
+    jumps: [
+      ...interfaces.flatMap((name) => [
+        ["DOCKER-USER", "-i", name, "-j", "SVC-FORWARD"],
+        ["INPUT", "-i", name, "-j", "SVC-INPUT"],
+      ]),
+      ["DOCKER-USER", "-o", `${bridgePrefix}+`, "-j", "SVC-ENTER"],
+    ],
   };
 }
-
-/** Whether an address in its usual spelling is this machine's own for itself. */
-export const isLoopback = (address: string): boolean => /^(?:127\.|::1$)/.test(address);
 
 /** An address of one link names that behind a percent sign, which rules have no use for. */
 const withoutZone = (address: string): string => address.replace(/%.*$/, "");

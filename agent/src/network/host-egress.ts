@@ -6,7 +6,8 @@ import { within } from "@svc/runtime/deadline";
 import type { Log } from "../log.ts";
 import { assertJump, run, wait } from "./commands.ts";
 import { type EgressMode, type EgressTarget, egressChain, renderEgress } from "./egress.ts";
-import { bridgePrefix, isLoopback, parseNameservers } from "./firewall.ts";
+import { bridgePrefix, parseNameservers } from "./firewall.ts";
+import { isLoopback } from "./loopback.ts";
 import { withMachineLock } from "./machine-lock.ts";
 
 export interface HostEgressOptions {

@@ -4,7 +4,7 @@ import { createManualClock } from "@svc/runtime/testing/manual-clock";
 import { afterEach, expect, test } from "vitest";
 import { createPorts } from "./ports.ts";
 
-const address = "127.0.9.5";
+const [address, other] = ["127.0.9.5", "127.0.9.6"];
 const range = { first: 23_100, last: 23_102 };
 const held = new Set<number>();
 const isHeld = (port: number): boolean => held.has(port);
@@ -12,31 +12,34 @@ const hold = (port: number): void => void held.add(port);
 afterEach(() => held.clear());
 
 test("takes at the same time each get their own, and then there is none", async () => {
-  const ports = createPorts(createManualClock(), systemRandom, address, range);
-  const taken = await Promise.all([1, 2, 3, 4].map(() => ports.take(isHeld, hold)));
+  const ports = createPorts(createManualClock(), systemRandom, range);
+  const taken = await Promise.all([1, 2, 3, 4].map(() => ports.take([address], isHeld, hold)));
   expect(taken.filter((port) => port !== null).sort()).toEqual([23_100, 23_101, 23_102]);
   expect(taken.filter((port) => port === null)).toHaveLength(1);
 });
 
 test("a port on which somebody listens is not taken", async () => {
-  const ports = createPorts(createManualClock(), systemRandom, address, { first: 23_100, last: 23_101 });
+  const ports = createPorts(createManualClock(), systemRandom, { first: 23_100, last: 23_101 });
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(23_100, address, resolve));
-  expect(await ports.isFree(23_100)).toBe(false);
-  expect(await ports.take(isHeld, hold)).toBe(23_101);
-  expect(await ports.take(isHeld, hold)).toBeNull();
+  expect(await ports.isFree(address, 23_100)).toBe(false);
+  expect(await ports.take([address], isHeld, hold)).toBe(23_101);
+  expect(await ports.take([address], isHeld, hold)).toBeNull();
+  // At another address it is.
+  expect(await ports.isFree(other, 23_100)).toBe(true);
+  expect(await ports.take([other, address], isHeld, hold)).toBeNull();
   await new Promise((resolve) => server.close(resolve));
 });
 
 test("a port that was given up is the last choice for ten minutes", async () => {
   const clock = createManualClock();
-  const ports = createPorts(clock, systemRandom, address, range);
+  const ports = createPorts(clock, systemRandom, range);
   ports.rest(23_100);
   ports.rest(23_101);
-  expect(await ports.take(isHeld, hold)).toBe(23_102);
-  expect([23_100, 23_101]).toContain(await ports.take(isHeld, hold));
+  expect(await ports.take([address], isHeld, hold)).toBe(23_102);
+  expect([23_100, 23_101]).toContain(await ports.take([address], isHeld, hold));
   held.clear();
   await clock.advance(10 * 60 * 1000);
   ports.rest(23_102);
-  for (const _ of [1, 2]) expect([23_100, 23_101]).toContain(await ports.take(isHeld, hold));
+  for (const _ of [1, 2]) expect([23_100, 23_101]).toContain(await ports.take([address], isHeld, hold));
 });

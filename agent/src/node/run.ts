@@ -14,6 +14,7 @@ import { databaseSampleLoop } from "../databases/sample-loop.ts";
 import { connectServer } from "../databases/socket.ts";
 import { socketPathOf } from "../databases/socket-dir.ts";
 import type { DatabaseTables } from "../databases/table-writer.ts";
+import { createEntranceCertificate } from "../entrances/certificate.ts";
 import { watchEngine } from "../housekeeping.ts";
 import type { Journal } from "../journal/journal.ts";
 import { copySampleLoop } from "../keepers/sample-loop.ts";
@@ -23,6 +24,7 @@ import { createLogAnswers } from "../logs/query.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { type Readiness, watchGauges } from "../metrics/serve.ts";
 import type { IsolationGuard } from "../network/iptables.ts";
+import { isLoopback } from "../network/loopback.ts";
 import { IdentityReplacedError, rejoin } from "../rejoin.ts";
 import { converse } from "../session.ts";
 import { measureCapacity } from "../stats/capacity.ts";
@@ -81,7 +83,7 @@ export async function runNode(options: {
   const { engine, limiter, tails, client, disk, memory, engineWatch, reporter, proxyDir } = tools;
   readiness.engine = engine;
   await removeLeftovers(config.dir, engine, limiter, log);
-  const { placements, runs, tidy, databases, volumes, copyFiles } = createWork({
+  const { placements, runs, tidy, databases, entrances, volumes, copyFiles } = createWork({
     ...common,
     tools,
     bootId: readBootId(),
@@ -94,6 +96,8 @@ export async function runNode(options: {
   watchGauges(clock, metrics, { dir: config.dir, engine, journal, placements, disk, memory, reporter });
   const renewal = createWake(clock);
   const credentials = createProxyCredentials({ clock, dir: proxyDir, first: identity, log });
+  const { address } = config;
+  const entranceCertificate = createEntranceCertificate({ clock, address, first: identity, renewal });
   const background: Promise<unknown>[] = [
     watchEngine({
       clock,
@@ -105,6 +109,7 @@ export async function runNode(options: {
       onTurn: pulse.expect("survey", turnWithinMs),
       async survey(containers) {
         await placements.survey(containers);
+        entrances.surveyed();
         await survey(containers);
       },
       isolation,
@@ -113,6 +118,7 @@ export async function runNode(options: {
     }),
     tidy.run(signal),
     databases.run(signal),
+    entrances.run(signal),
     volumes.run(signal),
     credentials.run(signal),
     databaseSampleLoop({
@@ -151,6 +157,7 @@ export async function runNode(options: {
       wanted: renewal,
       onRenewed(renewed) {
         credentials.give(renewed);
+        entranceCertificate.give(renewed);
         const former = link;
         link = options.openLink(renewed);
         // Control goes by the certificate that a session was opened with, so another one is opened; calls end by themselves.
@@ -225,6 +232,10 @@ export async function runNode(options: {
       tidy,
       tunnels,
       databases,
+      onEntrances(edgesKnow) {
+        entrances.hear(edgesKnow);
+        if (edgesKnow && config.entrances && !isLoopback(address)) entranceCertificate.need();
+      },
       volumes,
       disk,
       memory,
@@ -232,7 +243,7 @@ export async function runNode(options: {
       metrics,
       readiness,
       describe: async () => ({
-        address: config.address,
+        address,
         labels: config.labels,
         capacity: await measureCapacity(config.dir, config),
       }),

@@ -1,4 +1,5 @@
 import { limits } from "@svc/proto/limits";
+import { Observed } from "@svc/proto/node";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import { createBackups } from "../backups/backups.ts";
@@ -10,6 +11,7 @@ import { heldCopies } from "../databases/needed.ts";
 import { socketPathOf } from "../databases/socket-dir.ts";
 import { createDatabaseTables } from "../databases/table-writer.ts";
 import { createVolumes } from "../databases/volumes.ts";
+import { createEntranceKeeper } from "../entrances/keeper.ts";
 import type { Journal } from "../journal/journal.ts";
 import { serveCopyFiles } from "../keepers/files/serve.ts";
 import { copyDirectory } from "../keepers/files/volume.ts";
@@ -79,14 +81,19 @@ export function createWork(options: {
       removeOthers: (copyIds) => removeOtherCopyDoors(owner, [...copyIds, ...heldCopies(placements.list())]),
     },
   });
+  const entrances = createEntranceKeeper({
+    ...{ clock, address: config.address, isOn: config.entrances, journal, dir: proxyDir, log },
+    placements: () => placements.list(),
+  });
   const kindOf = (id: string) => placements.find(id)?.placement.spec.case;
   // Placements and runs share networks, so each asks the other before one is removed.
   let runs: Runs | null = null;
   const countStatus = countStatuses(metrics, (id) => kindOf(id) === "build");
   const placements = createPlacements({
-    ...{ clock, journal, engine, bootId: options.bootId, log },
+    ...{ clock, journal, engine, bootId: options.bootId, address: config.address, log },
     onStatus(status) {
       countStatus(status);
+      if (status.observed === Observed.REMOVED) entrances.wake();
       if (kindOf(status.placementId) === "database") databases.wake();
       reporter.report(status);
     },
@@ -94,8 +101,8 @@ export function createWork(options: {
       createRunner({
         ...{ clock, databases, engine, owner, images, networks, tails, builder, backups, proofs, log },
         proxyIds: proxyDir.ids,
-        ports: createPorts(clock, random, config.address, config.ports),
-        address: config.address,
+        ports: createPorts(clock, random, config.ports),
+        ...{ address: config.address, entrances },
         isNetworkNeeded: (projectId, channel, except) =>
           isNetworkNeeded(projectId, channel, except) || (runs?.isNetworkNeeded(projectId, channel) ?? false),
         isPortHeld,
@@ -125,5 +132,5 @@ export function createWork(options: {
       void (await client().reportDatabases({ volumes: { names } }, { signal, timeoutMs: reportTimeoutMs })),
   });
   const copyFiles = (copyId: string) => serveCopyFiles(copyDirectory({ engine, list: placements.list }, copyId));
-  return { placements, runs, tidy, databases, volumes, copyFiles };
+  return { placements, runs, tidy, databases, entrances, volumes, copyFiles };
 }

@@ -12,6 +12,7 @@ import {
 import type { Clock } from "@svc/runtime/clock";
 import { pause } from "@svc/runtime/sleep";
 import { type Container, type Engine, labels } from "../engine/engine.ts";
+import { isHidden } from "../entrances/rules.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { PlacementRecord } from "../journal/records.ts";
 import type { Log } from "../log.ts";
@@ -64,6 +65,8 @@ export function createPlacements(options: {
   engine: Engine;
   /** Names this boot of the machine. */
   bootId: string;
+  /** The node's own. */
+  address: string;
   createRunner(siblings: Siblings): Runner;
   onStatus(status: PlacementStatus): void;
   log: Log;
@@ -249,7 +252,7 @@ export function createPlacements(options: {
           continue;
         }
         log.warn({ placementId: id, state: container.state }, "container without a record: keeping it as an orphan");
-        const record = orphanRecord(container, id, clock.now());
+        const record = orphanRecord(container, id, { now: clock.now(), address: options.address });
         take([record], () => journal.savePlacement(record));
       }
       for (const { actor } of all.values()) actor.wake("engine");
@@ -299,7 +302,11 @@ function changedRecords(
 }
 
 /** What the labels of a container tell of a placement whose record was lost. */
-function orphanRecord(container: Container, placementId: string, now: Date): PlacementRecord {
+function orphanRecord(
+  container: Container,
+  placementId: string,
+  { now, address }: { now: Date; address: string },
+): PlacementRecord {
   const placement = create(PlacementSchema, {
     placementId,
     epoch: BigInt(/^\d{1,18}$/.exec(container.labels[labels.epoch] ?? "")?.[0] ?? 0),
@@ -314,7 +321,8 @@ function orphanRecord(container: Container, placementId: string, now: Date): Pla
   record.orphan = true;
   // Edges may know it, whatever became of the record.
   const hostPort = Number(container.upstream?.split(":").at(-1) ?? 0);
-  return { ...record, memory: { ...record.memory, hostPort } };
+  const behindEntrance = isHidden(container.upstream, address);
+  return { ...record, memory: { ...record.memory, hostPort, behindEntrance } };
 }
 
 /**

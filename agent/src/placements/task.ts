@@ -60,7 +60,7 @@ export function createTask(options: {
     },
     update({ memory, ...change }) {
       const next: PlacementRecord = { ...record, memory: { ...record.memory, ...memory } };
-      if (Object.keys(change).length > 0) next.status = nextStatus(record, change, options.clock.now());
+      if (Object.keys(change).length > 0) next.status = nextStatus(next, change, options.clock.now());
       record = next;
       options.journal.saveProgress(record);
       options.onChange(record);
@@ -68,10 +68,15 @@ export function createTask(options: {
   };
 }
 
-function nextStatus({ status }: PlacementRecord, change: Omit<Change, "memory">, now: Date): PlacementRecord["status"] {
+function nextStatus(
+  { status, memory }: PlacementRecord,
+  change: Omit<Change, "memory">,
+  now: Date,
+): PlacementRecord["status"] {
   const { failure = status.failure, build = status.build, crashing = status.crashing } = change;
   const { backup = status.backup, proof = status.proof } = change;
   const resources = change.limits?.inForce ?? status.resources;
+  const upstream = change.upstream ?? status.upstream;
   return create(PlacementStatusSchema, {
     placementId: status.placementId,
     epoch: status.epoch,
@@ -80,7 +85,8 @@ function nextStatus({ status }: PlacementRecord, change: Omit<Change, "memory">,
     observed: Math.max(status.observed, change.observed ?? status.observed) as Observed,
     health: change.health ?? status.health,
     restartSeq: status.restartSeq + (change.restarted === true ? 1 : 0),
-    upstream: change.upstream ?? status.upstream,
+    upstream,
+    upstreamIsEntrance: upstream !== "" && memory.behindEntrance,
     changedAt: now.toISOString(),
     ...(failure !== null && failure !== undefined && { failure }),
     ...(build !== undefined && { build }),

@@ -1,6 +1,9 @@
 import { type AddressInfo, connect as connectPlain, createServer, type Server, type Socket } from "node:net";
+import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
-import { writeDurably } from "@svc/runtime/durable-file";
+import { isDeepStrictEqual } from "node:util";
+import { type Entrances, type EntrancesState, entranceFiles } from "@svc/proto/entrances";
+import { readIfThere, writeDurably } from "@svc/runtime/durable-file";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { anAuthority, type TestAuthority, type TestDaemon } from "../testing/certificates.ts";
 import { spawnProxy } from "../testing/child.ts";
@@ -44,11 +47,18 @@ async function startApp(
   };
 }
 
+let generation = 0;
+/** What the agent would write next. */
+const fileOf = (entrances: Entrances["entrances"]): string => {
+  generation += 1;
+  return JSON.stringify({ generation: String(generation), address, entrances } satisfies Entrances);
+};
+
 async function aNode(appPort: number, settings: Record<string, string> = {}): Promise<Place> {
   const place = await aPlace(settings);
   await authority.certify(place.dir, { id: nodeId, address });
   const entrances = [{ port, to: { host: appHost, port: appPort } }];
-  await writeDurably(entrancesFile(place.dir), JSON.stringify({ address, entrances }));
+  await writeDurably(entrancesFile(place.dir), fileOf(entrances));
   return place;
 }
 
@@ -133,7 +143,7 @@ test("an app that is being started again is waited for", async () => {
   await other[Symbol.asyncDispose]();
   await using entered = await aNode(appPort, { SVC_DBPROXY_SERVER_SECONDS: "30" });
   const entrances = [{ port: port + 1, to: { host: appHost, port: appPort } }];
-  await writeDurably(entrancesFile(entered.dir), JSON.stringify({ address, entrances }));
+  await writeDurably(entrancesFile(entered.dir), fileOf(entrances));
   await using _proxy = await spawnProxy(entered);
   const own = await authority.issue(edge);
   const socket = await opened({ ...own, port: port + 1 });
@@ -150,7 +160,7 @@ test("an app that is being started again is waited for", async () => {
 test("another process takes over, and what is open goes on until it ends by itself", async () => {
   await using entered = await aNode(app.port);
   const entrances = [{ port: port + 2, to: { host: appHost, port: app.port } }];
-  await writeDurably(entrancesFile(entered.dir), JSON.stringify({ address, entrances }));
+  await writeDurably(entrancesFile(entered.dir), fileOf(entrances));
   await using first = await spawnProxy(entered);
   const own = { ...(await authority.issue(edge)), port: port + 2 };
   const stream = await opened(own);
@@ -180,10 +190,7 @@ test("entrances that are named no more are closed, and what is open goes on", as
   stream.write("a");
   await waitFor(() => answer === "a");
   const text = (ports: number[]) =>
-    JSON.stringify({
-      address,
-      entrances: ports.map((each) => ({ port: each, to: { host: appHost, port: app.port } })),
-    });
+    fileOf(ports.map((each) => ({ port: each, to: { host: appHost, port: app.port } })));
   await writeDurably(entrancesFile(place.dir), text([port + 3]));
   const refusedAt = (at: number) =>
     new Promise<boolean>((resolve) => {
@@ -200,8 +207,29 @@ test("entrances that are named no more are closed, and what is open goes on", as
   await waitFor(() => answer === "ab");
   stream.destroy();
   // What cannot be read changes nothing.
-  for (const bad of ["{", text([port + 3, port + 3]), JSON.stringify({ address: "all", entrances: [] })]) {
+  for (const bad of [
+    "{",
+    text([port + 3, port + 3]),
+    JSON.stringify({ generation: "9", address: "all", entrances: [] }),
+  ]) {
     await writeDurably(entrancesFile(place.dir), bad);
     expect(await answerTo({ ...own, port: port + 3 }, "?")).toBe("? 1");
   }
+});
+
+test("it tells which entrances it listens at, and which it cannot yet", async () => {
+  await using busy = await startApp();
+  const own = await aPlace();
+  await using _own = own;
+  await authority.certify(own.dir, { id: nodeId, address: appHost });
+  const at = (each: number) => ({ port: each, to: { host: appHost, port: app.port } });
+  const write = (text: string) => writeDurably(entrancesFile(own.dir), text);
+  const told = async () => JSON.parse((await readIfThere(join(own.dir, entranceFiles.state))) ?? "{}");
+  const tells = async (wanted: EntrancesState) => waitFor(async () => isDeepStrictEqual(await told(), wanted));
+  await using _proxy = await spawnProxy(own);
+  // Before there is anything to listen at: that it knows entrances.
+  await tells({ generation: "0", missing: [] });
+  const entrances = [at(port + 4), at(busy.port)];
+  await write(JSON.stringify({ generation: "7", address: appHost, entrances } satisfies Entrances));
+  await tells({ generation: "7", missing: [busy.port] });
 });

@@ -1,6 +1,6 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
-import type { Entrances, EntranceTarget } from "@svc/proto/entrances";
+import type { Entrances, EntrancesState, EntranceTarget } from "@svc/proto/entrances";
 import type { Clock } from "@svc/runtime/clock";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -15,6 +15,8 @@ export interface EntranceListeners extends AsyncDisposable {
   use(credentials: Credentials): void;
   /** Opens what is named and closes what is not. False: an address or the certificate is not there yet, so it has to be called again. */
   follow(wanted: Entrances | null): Promise<boolean>;
+  /** Which entrances it followed last, and how far it came. */
+  state(): EntrancesState;
   /** Takes no new connection; those that are there go on. */
   close(): void;
   /** Connections that are there, those included of whom nobody knows yet who they are. */
@@ -45,6 +47,7 @@ export function listenForEdges(options: {
   let address = "";
   let clusterId: string | null = null;
   let isClosed = false;
+  let followed: EntrancesState = { generation: "0", missing: [] };
 
   // It listens nowhere itself: every entrance hands its connections over.
   const handshakes = createTlsServer({
@@ -140,11 +143,13 @@ export function listenForEdges(options: {
       await Promise.all(fresh.map(listen));
       if (isClosed) closeAll();
       for (const port of complained) if (!targets.has(port)) complained.delete(port);
-      const missing = isClosed ? 0 : targets.size - open.size;
+      const missing = isClosed ? [] : [...targets.keys()].filter((port) => !open.has(port));
       metrics.entrances.set(open.size);
-      metrics.entrancesMissing.set(missing);
-      return missing === 0;
+      metrics.entrancesMissing.set(missing.length);
+      followed = { generation: wanted.generation, missing };
+      return missing.length === 0;
     },
+    state: () => followed,
     close() {
       isClosed = true;
       closeAll();

@@ -30,7 +30,7 @@ export interface RenderOptions extends TlsOptions, InFrontOptions {
   answerTimeoutMs: number;
   /** Whether the access log says who asked and how, for analytics. */
   logsVisits: boolean;
-  /** What this edge shows at entrances of nodes; null while it has nothing to show. */
+  /** What this edge shows at entrances of nodes; null while no route leads to one. */
   entrance: EntranceFiles | null;
   /** Whether visitors are asked to end their connections: each answer says that it is the last one. */
   closing: boolean;

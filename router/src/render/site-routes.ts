@@ -43,7 +43,7 @@ export interface SiteOptions extends GateOptions, RuleOptions {
   heedsNoTransform: boolean;
   /** Whether Caddy passes on a part of a compressed answer when the app sends it; older ones keep it until the end. */
   flushesEncoded: boolean;
-  /** What this edge shows at entrances; null while it has nothing to show. */
+  /** What this edge shows at entrances; null while no route leads to one. */
   entrance: EntranceFiles | null;
 }
 

@@ -44,7 +44,9 @@ export interface FleetOptions {
   diskMb?: number;
   /** Settings of every agent over the usual ones. */
   agent?: Record<string, string>;
-  /** Whether machines have images of database servers, and a database proxy each. */
+  /** Whether machines have a database proxy each, by which edges come in to containers, too; with databases in any case. */
+  proxies?: boolean;
+  /** Whether machines have images of database servers. */
   databases?: boolean;
 }
 
@@ -147,7 +149,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   });
   stack.use(engine);
   const databases = options.databases ?? false;
-  const proxyRights = databases ? await layProxyDirs(layout, options.machines) : [];
+  const hasProxies = databases || (options.proxies ?? false);
+  const proxyRights = hasProxies ? await layProxyDirs(layout, options.machines) : [];
   const nodes = await Promise.all(
     Array.from({ length: options.machines }, async (_, index) => {
       const number = index + 1;
@@ -161,7 +164,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       return createNode({
         machine,
         spec: withSettings(agentSpec(facts, number), { ...reach, ...options.agent }),
-        proxySpec: databases
+        proxySpec: hasProxies
           ? withSettings(databaseProxySpec(facts, number, proxyRights), {
               SVC_DBPROXY_PEER_LISTEN: `${machine.address}:${ports.databases}`,
             })

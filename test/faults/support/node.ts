@@ -18,7 +18,7 @@ export interface Node {
   name: string;
   /** Null while it does not run. */
   readonly agent: Inside | null;
-  /** Its database proxy; null while it does not run, and on a fleet without databases. */
+  /** Its database proxy; null while it does not run, and on a fleet without proxies. */
   readonly proxy: Inside | null;
   /** Switches the machine on and starts its engine, which has the images that its programs need. */
   bootEngine(): Promise<void>;
@@ -28,7 +28,7 @@ export interface Node {
   startAgent(settings?: Record<string, string>): Promise<void>;
   /** Starts the agent without waiting for a session. */
   launchAgent(settings?: Record<string, string>): Promise<Inside>;
-  /** Starts the database proxy; resolves when it serves. Nothing on a fleet without databases. */
+  /** Starts the database proxy; resolves when it serves. Nothing on a fleet without proxies. */
   startProxy(): Promise<void>;
   /** Containers of projects on its engine. */
   containers(): Promise<Container[]>;

@@ -20,8 +20,12 @@ export async function deploySite(fleet: Fleet, replicas: number, slug = "example
 }
 
 /** Several machines that host one site, and a control that takes the loss of a node for what it is. */
-export async function startSite(size: { machines: number; replicas: number }): Promise<{ fleet: Fleet; site: Site }> {
-  const fleet = await startFleet({ machines: size.machines });
+export async function startSite(size: {
+  machines: number;
+  replicas: number;
+  proxies?: boolean;
+}): Promise<{ fleet: Fleet; site: Site }> {
+  const fleet = await startFleet({ machines: size.machines, proxies: size.proxies ?? false });
   try {
     const site = await deploySite(fleet, size.replicas);
     await fleet.settled();
@@ -44,6 +48,24 @@ export async function containersOf(fleet: Fleet, site: Site): Promise<Placed[]> 
       .map(async (node) => (await node.containers()).map((container) => ({ ...container, node }))),
   );
   return found.flat().filter(({ project, kind }) => project === site.projectId && kind === "serve");
+}
+
+/** A container's own address, behind its node. */
+export async function addressOf({ id, node }: Placed): Promise<string> {
+  const { NetworkSettings } = await node.machine.docker.getContainer(id).inspect();
+  const [network] = Object.values(NetworkSettings.Networks);
+  return network?.IPAddress ?? "";
+}
+
+/** Where the engine of a node publishes a container, as address and port. */
+export async function publishedAt({ id, node }: Placed): Promise<{ address: string; port: number }> {
+  const { HostConfig } = await node.machine.docker.getContainer(id).inspect();
+  const bindings: { HostIp: string; HostPort: string }[] = Object.values(
+    HostConfig.PortBindings ?? {},
+  ).flat() as never[];
+  const [found] = bindings;
+  if (found === undefined) throw new Error(`${id} is published nowhere`);
+  return { address: found.HostIp, port: Number(found.HostPort) };
 }
 
 /** The nodes that run one of the site's containers, each once. */

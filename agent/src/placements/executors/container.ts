@@ -3,6 +3,7 @@ import { HealthState, Observed, type Placement } from "@svc/proto/node";
 import { pause } from "@svc/runtime/sleep";
 import { type Container, type Limits, labels } from "../../engine/engine.ts";
 import { EngineError } from "../../engine/errors.ts";
+import { hiddenAddress } from "../../entrances/rules.ts";
 import { hasOpen } from "../../health/open.ts";
 import { isMissingImage } from "../../images/images.ts";
 import { freshMemory } from "../../journal/records.ts";
@@ -48,23 +49,38 @@ export function containerExecutor(deps: RunnerDeps & { lastWords: LastWords }): 
     return new TaskFailure("NODE_TASK_FAILED", message, { isTransient: true, cause });
   };
 
-  /** The port that the placement holds, or one that it holds from now on: on disk before anything listens there. */
-  const holdPort = async (task: Task): Promise<number> => {
+  /**
+   * Where the placement is published: at the port that it holds, or one that it holds from now on, which is on disk before
+   * anything listens there. What edges know of it stays as it is, in the clear or behind an entrance.
+   */
+  const holdPort = async (task: Task): Promise<{ address: string; hostPort: number }> => {
     const { memory } = task.record();
     const own = heldPort(task.record());
+    const behindEntrance = own === 0 ? await deps.entrances.isWanted() : memory.behindEntrance;
+    const address = behindEntrance ? hiddenAddress : deps.address;
     if (own !== 0 && memory.portMisses < (memory.wasHealthy ? portMissesMax : 1)) {
-      if (!(await ports.isFree(own))) throw missPort(task);
+      if (!(await ports.isFree(address, own))) throw missPort(task);
       task.update({ memory: { hostPort: own } });
-      return own;
+      return { address, hostPort: own };
     }
-    const hold = (hostPort: number): void => task.update({ memory: { hostPort, portMisses: 0 } });
-    const taken = await ports.take(deps.isPortHeld, hold);
+    const hold = (hostPort: number): void => task.update({ memory: { hostPort, behindEntrance, portMisses: 0 } });
+    const taken = await ports.take([...new Set([address, deps.address])], deps.isPortHeld, hold);
     if (taken === null) {
       const message = "The node has no port left for another container. Try again later.";
       throw new TaskFailure("NODE_CAPACITY_UNAVAILABLE", message, { isTransient: true });
     }
     if (own !== 0) ports.rest(own);
-    return taken;
+    return { address, hostPort: taken };
+  };
+
+  /** Edges are not told of it before they can come in. What they know already is not kept down by it. */
+  const openEntrance = async (task: Task, signal: AbortSignal): Promise<void> => {
+    const { behindEntrance, hostPort, wasHealthy } = task.record().memory;
+    if (!behindEntrance || (await deps.entrances.isOpen(hostPort, signal)) || signal.aborted) return;
+    log.warn({ placementId: task.id, hostPort }, "the database proxy does not listen for edges at its entrance");
+    if (wasHealthy) return;
+    const message = "The node's way in for visitors is not open. Try again later.";
+    throw new TaskFailure("NODE_TASK_FAILED", message, { isTransient: true });
   };
 
   return {
@@ -86,7 +102,7 @@ export function containerExecutor(deps: RunnerDeps & { lastWords: LastWords }): 
     async create(_, { task }) {
       const { placement, memory, status } = task.record();
       const network = await networks.ensure(placement.projectId, placement.channel);
-      const at = { network, hostPort: await holdPort(task), address: deps.address };
+      const at = { network, ...(await holdPort(task)) };
       let { resources } = placement;
       try {
         await engine.createContainer(toContainerSpec(placement, resources, at));
@@ -114,6 +130,7 @@ export function containerExecutor(deps: RunnerDeps & { lastWords: LastWords }): 
       const { memory, placement } = task.record();
       const { databaseId } = shapeOf(placement);
       if (databaseId !== "") await databases.reachable(databaseId, placement, signal);
+      await openEntrance(task, signal);
       // Something else may be wanted by now.
       if (signal.aborted) return;
       try {

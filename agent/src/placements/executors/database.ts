@@ -24,7 +24,7 @@ type DatabaseSteps = "create-database" | "start-database" | "prove-database" | "
 
 /** What of a database's server is not as in every container: what it is made of, and how it is known to serve. */
 export function databaseExecutor(
-  deps: Pick<RunnerDeps, "clock" | "engine" | "owner" | "proxyIds" | "tails"> & {
+  deps: Pick<RunnerDeps, "clock" | "engine" | "owner" | "proxyIds" | "tails" | "address"> & {
     lastWords: LastWords;
     /** The same as of every other container. */
     start: Executor<"start">["start"];

@@ -4,6 +4,7 @@ import type { Builder } from "../../build/builder.ts";
 import type { DatabaseTables } from "../../databases/table-writer.ts";
 import type { Ids } from "../../engine/context-owner.ts";
 import type { Container, Engine, Owner } from "../../engine/engine.ts";
+import type { EntranceKeeper } from "../../entrances/keeper.ts";
 import type { Images } from "../../images/images.ts";
 import type { Proofs } from "../../keepers/proofs.ts";
 import type { Log } from "../../log.ts";
@@ -50,7 +51,8 @@ export type RunnerDeps = {
   backups: Backups;
   proofs: Proofs;
   tails: Tails;
-  /** Private address on which ports are published. */
+  /** Private address of the node, at which edges reach its containers. */
   address: string;
+  entrances: Pick<EntranceKeeper, "isWanted" | "isOpen">;
   log: Log;
 } & Siblings;

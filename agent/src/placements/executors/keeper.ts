@@ -14,7 +14,7 @@ import { watchHealth } from "./watch.ts";
 
 /** What of a copy's keeper is not as in every container: its volume, and the door by which it reaches the server. */
 export function keeperExecutor(
-  deps: Pick<RunnerDeps, "clock" | "engine" | "owner" | "proxyIds" | "tails"> & {
+  deps: Pick<RunnerDeps, "clock" | "engine" | "owner" | "proxyIds" | "tails" | "address"> & {
     lastWords: LastWords;
     /** The same as of every other container. */
     start: Executor<"start">["start"];

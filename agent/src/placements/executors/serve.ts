@@ -1,4 +1,5 @@
 import { HealthState, Observed, type ServeSpec } from "@svc/proto/node";
+import { edgesReach } from "../../entrances/rules.ts";
 import { probe } from "../../health/probe.ts";
 import { proveHealthy } from "../../health/prove.ts";
 import { TaskFailure, toFailure } from "../failure.ts";
@@ -11,7 +12,7 @@ const probeTimeoutMs = 5_000;
 
 /** Whether a container that runs answers visitors, first and from time to time. */
 export function serveExecutor(
-  deps: Pick<RunnerDeps, "clock" | "tails"> & { lastWords: LastWords },
+  deps: Pick<RunnerDeps, "clock" | "tails" | "address"> & { lastWords: LastWords },
 ): Executor<"prove" | "watch"> {
   const { clock, lastWords } = deps;
   return {
@@ -25,7 +26,7 @@ export function serveExecutor(
         task.update({
           observed: Observed.RUNNING,
           health: HealthState.HEALTHY,
-          upstream,
+          upstream: edgesReach(task.record(), upstream, deps.address) ?? "",
           failure: null,
           memory: { wasHealthy: true },
         });

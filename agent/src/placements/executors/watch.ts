@@ -1,6 +1,7 @@
 import { HealthState, Observed } from "@svc/proto/node";
 import { pause } from "@svc/runtime/sleep";
 import type { Container } from "../../engine/engine.ts";
+import { edgesReach } from "../../entrances/rules.ts";
 import { probePauseMs } from "../../health/probe.ts";
 import { steadyMs } from "../crash.ts";
 import type { LastWords } from "../last-words.ts";
@@ -12,11 +13,11 @@ const missesMax = 3;
 
 /** Looks from time to time whether a container that was healthy once is, and tells what changes, until the signal aborts. */
 export async function watchHealth(
-  { clock, tails, lastWords }: Pick<RunnerDeps, "clock" | "tails"> & { lastWords: LastWords },
+  { clock, tails, address, lastWords }: Pick<RunnerDeps, "clock" | "tails" | "address"> & { lastWords: LastWords },
   { task, container, signal }: Turn,
   isHealthy: () => Promise<boolean>,
 ): Promise<void> {
-  const upstream = container?.upstream ?? "";
+  const upstream = edgesReach(task.record(), container?.upstream ?? null, address) ?? "";
   const startedMs = clock.now().getTime();
   let misses = 0;
   while (!signal.aborted) {

@@ -37,6 +37,8 @@ export interface AssignerOptions {
   clusterEpoch: number;
   /** The newest leader epoch that is known. */
   leaderEpoch: () => bigint;
+  /** Whether every edge dials entrances. */
+  edgesKnowEntrances: () => boolean;
   /** What is placed on the node, and the etcd revision at which that was so. */
   desired: () => { entries: ReadonlyMap<string, DesiredPlacement>; revision: bigint };
   reported: () => ReportedByAgent;
@@ -162,6 +164,7 @@ export function createAssigner(options: AssignerOptions): Assigner {
       upserts,
       removes,
       bulkToken: mass ? `${leaderEpoch}/${head.resultsIn}` : "",
+      edgesKnowEntrances: options.edgesKnowEntrances(),
     });
     silence = clock.after(timings.applyTimeoutMs, options.onSilence);
     sentAtMs = clock.steadyMs();

@@ -13,6 +13,7 @@ import type { Limiter } from "@svc/runtime/limiter";
 import { pause } from "@svc/runtime/sleep";
 import type { Listener } from "../../stores/db/listen.ts";
 import { notify } from "../../stores/db/notify.ts";
+import { edgesKnowEntrances } from "../cluster/entering.ts";
 import { keys } from "../cluster/keys.ts";
 import { nodeTopic, taskTopic } from "../cluster/topics.ts";
 import type { ClusterViews } from "../cluster/views.ts";
@@ -53,7 +54,7 @@ type Response = MessageInitShape<typeof SessionResponseSchema>;
 type NodeVisitor = Visitor<SessionRequest, Response>;
 
 export interface NodeSessionDeps extends SessionDeps {
-  views: Pick<ClusterViews, "placementsByNode" | "runsByNode" | "leader">;
+  views: Pick<ClusterViews, "placementsByNode" | "runsByNode" | "leader" | "edges">;
   loadPlacement: (placementId: string) => Promise<Placement | null>;
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
   loadDatabaseTable: LoadDatabaseTable;
@@ -154,7 +155,7 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
   const { id: nodeId } = identity;
   const { clock, random, etcd, authority, timings, log } = deps;
   const { key, facts } = opened;
-  const { placementsByNode: placements, runsByNode, leader } = deps.views;
+  const { placementsByNode: placements, runsByNode, leader, edges } = deps.views;
   const { signal } = stream;
   const end = (reason: string) => stream.close({ why: "go away", reconnectAfterMs: soonMs(random), reason });
 
@@ -179,6 +180,7 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
     ...{ clock, random, nodeId, timings, log, signal },
     clusterEpoch: authority.epoch,
     leaderEpoch: source.leaderEpoch,
+    edgesKnowEntrances: () => edgesKnowEntrances([...edges.entries()].flatMap(([, { session }]) => session ?? [])),
     desired: source.current,
     reported: statuses.reported,
     loadPlacement: deps.loadPlacement,

@@ -106,6 +106,8 @@ export const edgeSessionValue = z.object({
   connectedAt: z.string(),
   /** Its stream has ended, and its lease has not. */
   detached: z.boolean().default(false),
+  /** It dials entrances by TLS; absent from an older one. */
+  knowsEntrances: z.boolean().default(false),
 });
 
 /** What an edge said of itself; texts are null when there is nothing. */

@@ -58,11 +58,12 @@ const farewells: Farewells<Response> = {
 export const serveEdge = (call: ServerDuplexStream<SessionRequest, Response>, deps: EdgeSessionDeps): Promise<void> =>
   receiveStream(call, { role: "edge", farewells, deps }, async (visitor) => {
     const hello = await expectHello(visitor, deps);
-    const { instanceId, bootId, address, version } = hello;
+    const { instanceId, bootId, address, version, knowsEntrances } = hello;
     const connectedAt = deps.clock.now().toISOString();
     const { serverId } = deps;
     const { id } = visitor.identity;
-    const session = { ...{ serverId, instanceId, bootId, address, version, connectedAt }, detached: false };
+    const said = { instanceId, bootId, address, version, knowsEntrances };
+    const session = { serverId, ...said, connectedAt, detached: false };
     const value = JSON.stringify(session satisfies EdgeSessionValue);
     const inForce = JSON.stringify(firstValue(hello, deps.clock.now()));
     const claim = {

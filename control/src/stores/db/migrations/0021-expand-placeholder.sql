@@ -1,1 +1,0 @@
--- Another branch's step.
