@@ -229,7 +229,7 @@ export async function spendOrder(
 
 /** Who has a name now, as its own or as the twin of an apex. */
 const ownerOfName = sql`
-  select name, owner_id from custom_domain join project on project.id = project_id,
+  select names.name, owner_id from custom_domain join project on project.id = project_id,
     lateral (values (domain), ('www.' || domain)) names (name)
   where custom_domain.status = 'verified'`;
 
