@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { digestOfBundle, filesBundle } from "./testing/bundle.ts";
 import { startTestEdge, type TestEdge } from "./testing/edge.ts";
 import { aGate, signedIn } from "./testing/gate.ts";
-import { ask } from "./testing/http.ts";
+import { ask, askTls } from "./testing/http.ts";
 import { aPage, aProxy, aRedirect, aStatic, guarded, told } from "./testing/routes.ts";
 import { startUpstream, type Upstream } from "./testing/upstream.ts";
 
@@ -58,7 +58,7 @@ test.each([
   { name: "locked", path: "/", status: 401 },
   { name: "app", path: "/_svc/password", status: 303 },
 ])("$name$path says so over TLS, once, and without TLS it does not", async ({ name, path, status }) => {
-  const secure = await ask(edge.https, hostOf(name), path, { tls: true });
+  const secure = await askTls(edge.https, hostOf(name), path);
   expect([secure.status, secure.headers["strict-transport-security"]]).toEqual([status, says]);
   const plain = await ask(edge.http, hostOf(name), path);
   expect([plain.status, plain.headers["strict-transport-security"]]).toEqual([status, undefined]);
@@ -66,22 +66,22 @@ test.each([
 
 test("the site is what it is without: password, cookie, files and where it redirects to", async () => {
   const cookie = await signedIn(edge, hostOf("locked"), "secret");
-  const inside = await ask(edge.https, hostOf("locked"), "/", { tls: true, headers: { cookie } });
+  const inside = await askTls(edge.https, hostOf("locked"), "/", { headers: { cookie } });
   expect([inside.status, inside.body, inside.headers["strict-transport-security"]]).toEqual([200, "app", says]);
-  const hashed = await ask(edge.https, hostOf("files"), "/assets/index-BxK2a9_f.js", { tls: true });
+  const hashed = await askTls(edge.https, hostOf("files"), "/assets/index-BxK2a9_f.js");
   expect([hashed.body, hashed.headers["cache-control"]]).toEqual(["hashed", expect.stringContaining("immutable")]);
-  const { headers } = await ask(edge.https, hostOf("www"), "/a?b=c", { tls: true });
+  const { headers } = await askTls(edge.https, hostOf("www"), "/a?b=c");
   expect(headers.location).toBe(`https://${hostOf("app")}/a?b=c`);
 });
 
 test("what an app says of it itself gives way", async () => {
   const path = "/headers?Strict-Transport-Security=max-age%3D1%3B%20preload";
-  expect((await ask(edge.https, hostOf("app"), path, { tls: true })).headers["strict-transport-security"]).toBe(says);
+  expect((await askTls(edge.https, hostOf("app"), path)).headers["strict-transport-security"]).toBe(says);
 });
 
 describe("as it changes", () => {
   const said = async () =>
-    (await ask(edge.https, hostOf("app"), "/", { tls: true })).headers["strict-transport-security"];
+    (await askTls(edge.https, hostOf("app"), "/")).headers["strict-transport-security"];
   const route = () => aProxy(hostOf("app"), app.address);
   test.each([
     { when: "with all below it", route: () => told(route(), 300, true), says: "max-age=300; includeSubDomains" },

@@ -124,6 +124,18 @@ describe.each(["acme", "internal"] as const)("with certificates of control (%s)"
     expect((await stat(certificatesDir)).mode & 0o007).toBe(0);
   });
 
+  test("of what was damaged the newest three files stay", async () => {
+    const kept = join(edge.config.dir, "certificates");
+    for (const round of [1, 2, 3]) {
+      await edge.stopRouter();
+      for (const nth of [1, 2]) await writeFile(join(kept, `damaged-${round}-${nth}.example.pem`), "nothing");
+      await edge.startRouter();
+    }
+    const damaged = (await readdir(kept)).filter((file) => file.endsWith(".damaged")).sort();
+    expect(damaged).toHaveLength(3);
+    expect(damaged.slice(-2)).toEqual(["damaged-3-1.example.pem.damaged", "damaged-3-2.example.pem.damaged"]);
+  });
+
   test("a whole set in parts takes what is in none of them away, at its end", async () => {
     const [one, two] = [aCertificate("one.example"), aCertificate("two.example")];
     await tell(edge, { first: true, more: true, upserts: [one] });

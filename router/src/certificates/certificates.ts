@@ -1,5 +1,5 @@
 import { createHash, createPrivateKey, randomBytes, X509Certificate } from "node:crypto";
-import { chmod, mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { Certificate, Certificates as CertificatesMessage } from "@svc/proto/edge";
 import { readIfThere, syncDirectory, writeDurably } from "@svc/runtime/durable-file";
@@ -157,14 +157,28 @@ async function restore(
     if (problem !== null) {
       log.error({ name, problem }, "a kept certificate is damaged: until control tells it, the name has none");
       damaged.push(name);
-      return rename(path, `${path}.damaged`);
+      return rename(path, `${path}${damagedEnding}`);
     }
     serving.put(file, pem);
     held.set(name, heldOf(pem));
   };
   await Promise.all((await readdir(dir)).map((file) => limit(() => take(file))));
+  await removeOldDamage(dir);
   for (const file of serving.names()) if (!held.has(nameOfFile(file) ?? "")) serving.remove(file);
   return { held, damaged };
+}
+
+const damagedEnding = ".damaged";
+/** For somebody to look at: more of them say no more. */
+const damagedKept = 3;
+
+/** Of what was found damaged the newest stay. They hold keys, and nobody else would ever remove them. */
+async function removeOldDamage(dir: string): Promise<void> {
+  const files = (await readdir(dir)).filter((file) => file.endsWith(damagedEnding));
+  const times = await Promise.all(files.map(async (file) => ({ file, atMs: (await stat(join(dir, file))).ctimeMs })));
+  // Of those that were put aside together, those that come last by name.
+  const newest = times.sort((a, b) => b.atMs - a.atMs || (a.file < b.file ? 1 : -1));
+  for (const { file } of newest.slice(damagedKept)) await rm(join(dir, file), { force: true });
 }
 
 /** Made once: another one would be another configuration of Caddy, and loading that cuts connections. */

@@ -1,9 +1,11 @@
 import { create } from "@bufbuild/protobuf";
-import { ChallengeSchema } from "@svc/proto/edge";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { CertificatesSchema, ChallengeSchema } from "@svc/proto/edge";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { digestOfBundle, filesBundle } from "../testing/bundle.ts";
+import { aCertificate } from "../testing/certificate.ts";
 import { startTestEdge, type TestEdge } from "../testing/edge.ts";
-import { ask } from "../testing/http.ts";
-import { aPage, aProxy, aRedirect } from "../testing/routes.ts";
+import { ask, askTls } from "../testing/http.ts";
+import { aPage, aProxy, aRedirect, aStatic } from "../testing/routes.ts";
 import { startUpstream, type Upstream } from "../testing/upstream.ts";
 
 let edge: TestEdge;
@@ -18,6 +20,12 @@ const aChallenge = (host: string, changes: { token?: string; answer?: string } =
 beforeAll(async () => {
   edge = await startTestEdge({ env: { SVC_EDGE_TLS: "acme" } });
   app = await startUpstream("app");
+  const bundle = await filesBundle({
+    "index.html": "BUNDLE",
+    _redirects: "/.well-known/acme-challenge/* /index.html 200!",
+  });
+  const digest = digestOfBundle(bundle);
+  edge.archives.set(digest, bundle);
   await edge.serve({
     upserts: [
       // It answers every path.
@@ -25,6 +33,10 @@ beforeAll(async () => {
       { ...aProxy("gated.example", app.address), gate: "AAAAAAAAAAA" },
       aPage("stopped.example", "SUSPENDED"),
       aRedirect("old.example", "app.example"),
+      aProxy("late.example", app.address),
+      aProxy("app.svc.localhost", app.address),
+      aStatic("spa.svc.localhost", digest, true),
+      aStatic("rules.example", digest, false),
     ],
   });
 });
@@ -33,6 +45,13 @@ afterAll(async () => {
   await app?.[Symbol.asyncDispose]();
 });
 
+/** These can be asked over TLS, and others cannot. */
+const takeCertificates = (
+  names = ["*.svc.localhost", "app.example", "gated.example", "rules.example", "old.example"],
+) => {
+  const upserts = names.map((name) => aCertificate(name));
+  return edge.edge().certificates.learn(create(CertificatesSchema, { number: 1n, first: true, upserts }));
+};
 const learn = (...challenges: ReturnType<typeof aChallenge>[]) => edge.edge().challenges.learn(challenges);
 
 test.each(hosts)("whatever %s is, a CA gets the answer", async (host) => {
@@ -54,9 +73,36 @@ test("an answer is for one host and token, and gone when control says so", async
   expect((await ask(edge.http, "app.example", path)).body).not.toContain(answer);
 });
 
-test("an app that gets certificates by itself still sees what is not ours", async () => {
-  await learn();
-  expect((await ask(edge.http, "app.example", path)).body).toContain("app");
+describe.each([
+  "app.svc.localhost",
+  "app.example",
+  "gated.example",
+  "spa.svc.localhost",
+  "rules.example",
+  "old.example",
+])("no site gets a certificate for %s: the edge answers for it", (host) => {
+  const refusal = { status: 404, body: expect.not.stringContaining("BUNDLE") };
+  test.each([
+    { method: "GET", asked: path },
+    { method: "HEAD", asked: path },
+    { method: "POST", asked: path },
+    { method: "GET", asked: "/.well-known/acme-challenge/" },
+    { method: "GET", asked: "/.well-known/acme-challenge/a/b" },
+    { method: "GET", asked: "//.well-known/./acme%2Dchallenge/x" },
+  ])("$method $asked", async ({ method, asked }) => {
+    await learn();
+    await takeCertificates();
+    const before = app.requests();
+    expect(await askTls(edge.https, host, asked, { method })).toMatchObject(refusal);
+    await takeCertificates([]);
+    expect(await ask(edge.http, host, asked, { method })).toMatchObject(refusal);
+    expect(app.requests()).toBe(before);
+  });
+});
+
+test("what only begins like it is the site's", async () => {
+  expect((await ask(edge.http, "late.example", "/.well-known/acme-challenges")).body).toContain("app");
+  expect((await ask(edge.http, "late.example", "/.well-known/security.txt")).body).toContain("app");
 });
 
 test("an answer that Caddy does not give is not said to be given", async () => {

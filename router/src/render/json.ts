@@ -22,6 +22,9 @@ export const subroute = (routes: CaddyRoute[], errors?: CaddyRoute[]): JsonObjec
 
 export const setVars = (values: Record<string, string>): JsonObject => ({ handler: "vars", ...values });
 
+/** No line in the access log, so that it does not count; Caddy has changed the name. */
+export const unlogged: JsonObject = { handler: "vars", skip_log: true, log_skip: true };
+
 /** Sets response headers at once, so that a later handler still may. */
 export const responseHeaders = (set: Record<string, string>): JsonObject => ({
   handler: "headers",

@@ -10,7 +10,7 @@ import {
   pageNames,
   pages,
 } from "../pages/page.ts";
-import { type CaddyRoute, equals, type JsonObject, lists, matches, not, setVars, subroute } from "./json.ts";
+import { type CaddyRoute, equals, type JsonObject, lists, matches, not, setVars, subroute, unlogged } from "./json.ts";
 
 const chosen = "{http.vars.svc_page}";
 const errorStatus = "{http.error.status_code}";
@@ -26,8 +26,15 @@ export const showPage = (name: PageName): JsonObject[] => [
 
 const notChosen = not(equals(chosen, ...pageNames));
 
+/**
+ * A browser that has a connection of a host whose certificate is for others as well (a wildcard) tries it for those. Caddy
+ * sends it away, and it asks again by another one: that counts.
+ */
+const uncountedIfMisdirected: CaddyRoute = { match: [equals(errorStatus, "421")], handle: [unlogged] };
+
 /** What a visitor sees when a handler failed or asked for a page. The status is the failure's. */
 export const errorRoutes = (): CaddyRoute[] => [
+  uncountedIfMisdirected,
   {
     match: [notChosen],
     handle: [

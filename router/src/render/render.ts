@@ -3,7 +3,7 @@ import { accessLogger, accessLogOf, logSaid } from "./access-log.ts";
 import { isSince } from "./caddy-version.ts";
 import { challengeRoute } from "./challenges.ts";
 import type { EntranceFiles } from "./entrance-tls.ts";
-import { type CaddyRoute, type JsonObject, lists, not, responseHeaders, subroute } from "./json.ts";
+import { type CaddyRoute, type JsonObject, lists, not, responseHeaders, subroute, unlogged } from "./json.ts";
 import { errorRoutes, showPage } from "./page-routes.ts";
 import { type InFrontOptions, serverInFront } from "./proxied.ts";
 import { noRulesServer } from "./rule-routes.ts";
@@ -159,7 +159,7 @@ function serverRoutes(options: RenderOptions, found: CaddyRoute[]): CaddyRoute[]
       terminal: true,
     },
     // Nobody's: not counted.
-    { handle: [{ handler: "vars", skip_log: true, log_skip: true }, ...showPage("unknown")] },
+    { handle: [unlogged, ...showPage("unknown")] },
   ];
 }
 

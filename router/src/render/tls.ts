@@ -1,6 +1,6 @@
 import { handshakeMark } from "../traffic/line.ts";
 import { permissionModule } from "./caddy-version.ts";
-import { type CaddyRoute, type JsonObject, matches, subroute } from "./json.ts";
+import { type CaddyRoute, type JsonObject, matches, subroute, unlogged } from "./json.ts";
 
 export interface TlsOptions {
   /** What `caddy version` says, such as 2.6.2 or v2.11.4. */
@@ -55,13 +55,12 @@ export const certificateServer = (options: TlsOptions): JsonObject => ({
       handle: [subroute(certificateRoutes(options))],
       terminal: true,
     },
+    // Unlogged: whoever dials with names that nobody has must not push lines of visitors out.
     // A missing answer must never be 204: then Caddy would make a certificate itself, for whatever name.
     { handle: [unlogged, { handler: "static_response", status_code: 404 }] },
   ],
 });
 
-/** Whoever dials with names that nobody has must not push lines of visitors out. */
-const unlogged: JsonObject = { handler: "vars", skip_log: true, log_skip: true };
 const logHandshake: JsonObject = {
   handler: "map",
   source: handshakeMark,

@@ -1,4 +1,4 @@
-import { type IncomingHttpHeaders, request } from "node:http";
+import { type ClientRequest, type IncomingHttpHeaders, type RequestOptions, request } from "node:http";
 import { request as requestTls } from "node:https";
 import { connect } from "node:net";
 
@@ -8,18 +8,38 @@ export interface Answer {
   body: string;
 }
 
-/** One request to the edge at `address` for `host`, on a connection of its own; over TLS whatever certificate is shown. */
-export function ask(
+interface AskOptions {
+  method?: string;
+  headers?: Record<string, string>;
+  body?: string | Buffer;
+}
+
+/** One request to the edge at `address` for `host`, on a connection of its own. */
+export const ask = (address: string, host: string, path = "/", options: AskOptions = {}): Promise<Answer> =>
+  askBy(request, address, host, path, options);
+
+/** The same over TLS, whoever vouches for the certificate. @param options.servername of the connection, if not `host` */
+export const askTls = (
   address: string,
   host: string,
   path = "/",
-  options: { method?: string; headers?: Record<string, string>; body?: string | Buffer; tls?: boolean } = {},
+  { servername = host, ...options }: AskOptions & { servername?: string } = {},
+): Promise<Answer> =>
+  askBy((about) => requestTls({ ...about, servername, rejectUnauthorized: false }), address, host, path, options);
+
+function askBy(
+  by: (about: RequestOptions) => ClientRequest,
+  address: string,
+  host: string,
+  path: string,
+  options: AskOptions,
 ): Promise<Answer> {
   const [hostname, port] = address.split(":");
   const length = options.body === undefined ? {} : { "content-length": String(Buffer.byteLength(options.body)) };
   return new Promise((resolve, reject) => {
-    const sent = (options.tls === true ? requestTls : request)({
-      ...{ hostname, port, servername: host, rejectUnauthorized: false },
+    const sent = by({
+      hostname,
+      port,
       path,
       method: options.method ?? "GET",
       agent: false,

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { TrafficBatch } from "@svc/proto/edge";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { startTestEdge, type TestEdge } from "../testing/edge.ts";
-import { ask } from "../testing/http.ts";
+import { ask, askTls } from "../testing/http.ts";
 import { aPage, aProxy, aRedirect } from "../testing/routes.ts";
 import { startUpstream, type Upstream } from "../testing/upstream.ts";
 import { waitFor } from "../testing/wait-for.ts";
@@ -63,6 +63,17 @@ const times = async (count: number, act: () => Promise<unknown>) => {
   for (let n = 0; n < count; n += 1) await act();
 };
 const logFiles = () => readdir(edge.config.trafficDir);
+
+test("a request that came by the connection of another host is sent away uncounted", async () => {
+  const other = "other.svc.localhost";
+  await edge.serve({ upserts: [aProxy(other, app.address)] });
+  control.connect();
+  expect((await askTls(edge.https, other, "/", { servername: host })).status).toBe(421);
+  await askTls(edge.https, host);
+  await ask(edge.http, other);
+  await waitFor(() => control.totals.requests >= 2);
+  expect(control.totals).toMatchObject({ requests: 2, status2xx: 2, status4xx: 0 });
+});
 
 test("requests of a project's hosts count with their status and bytes, whatever they are answered", async () => {
   const hosts = ["stopped", "old"].map((name) => `${name}.svc.localhost`);

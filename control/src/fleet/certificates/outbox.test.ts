@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type CertificateOutbox, emptyOutbox, nextChange } from "./outbox.ts";
+import { type CertificateOutbox, emptyOutbox, nextChange, untold } from "./outbox.ts";
 
 const some = (count: number, version = "1") =>
   new Map(Array.from({ length: count }, (_, index) => [`shop-${index}.test`, version] as const));
@@ -34,4 +34,14 @@ test("what goes while all are being told is told as well", () => {
   const next = nextChange(first?.outbox ?? emptyOutbox, new Map([["shop-0.test", "1"]]));
   expect(sent(next)).toMatchObject({ more: false, upserts: 0 });
   expect(next?.change.removed).toHaveLength(99);
+});
+
+test("what the router did not take is told again, taken away when the name goes, and holds up nothing else", () => {
+  const names = ["shop-0.test"];
+  const outbox = untold(whole(some(2)), names);
+  expect(nextChange(outbox, some(2))?.change).toMatchObject({ upserts: names });
+  expect(nextChange(outbox, new Map([["shop-1.test", "1"]]))?.change).toMatchObject({ removed: names });
+  const later = (name: string) => !names.includes(name);
+  expect(nextChange(outbox, some(2), later)).toBeNull();
+  expect(nextChange(outbox, some(3), later)?.change).toMatchObject({ upserts: ["shop-2.test"], removed: [] });
 });

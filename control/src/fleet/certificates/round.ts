@@ -6,10 +6,11 @@ import type { Metrics } from "../../metrics/metrics.ts";
 import type { Listener } from "../../stores/db/listen.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import { wakeWork } from "../../stores/work/wake.ts";
-import { isRunningOut } from "./rules.ts";
-import { addNames, certificateTopic, listDue, removeChallenges } from "./store.ts";
+import { isRunningOut, orderWindows } from "./rules.ts";
+import { addNames, certificateTopic, countPlaced, listDue, removeChallenges } from "./store.ts";
+import { nextTurns } from "./turns.ts";
 import { loadWanted } from "./wanted.ts";
-import { certificateWork, challengeName, type DnsWriter } from "./worker.ts";
+import { certificateKind, certificateWork, challengeName, type DnsWriter } from "./worker.ts";
 
 export interface RoundDeps {
   clock: Clock;
@@ -24,6 +25,8 @@ const periodMs = 15_000;
 /** A change of many domains is one round. */
 const restMs = 1_000;
 const namesTold = 20;
+/** Registered domains that are worked on at once, by all replicas; with several of these it may be a few more. */
+const domainsAtOnce = 32;
 const removeMs = 60_000;
 
 /**
@@ -40,7 +43,24 @@ export async function certificateRound({ clock, db, wildcard, log, tellLate }: R
   const due = known.filter(({ name, nextAt, isUnderWay }) => nextAt <= now && (isUnderWay || isOrdered(name)));
   const late = known.filter(({ name, held }) => isOrdered(name) && held !== null && isRunningOut(held, now));
   tellLate(late.map(({ name }) => name));
-  const domains = new Set([...added, ...due].map(({ registeredDomain }) => registeredDomain));
+  const ownerOf = (name: string): string | null => wanted.get(name)?.ownerId ?? null;
+  const turns = [...due.filter(({ isUnderWay }) => !isUnderWay).sort((a, b) => +a.nextAt - +b.nextAt), ...added].map(
+    ({ name, registeredDomain }) => ({ registeredDomain, ownerId: ownerOf(name) }),
+  );
+  const [busy, placed] = await Promise.all([
+    listBusy(db),
+    countPlaced(db, new Date(now.getTime() - orderWindows.orderedMs)),
+  ]);
+  const isBusy = ({ registeredDomain }: { registeredDomain: string }): boolean => busy.has(registeredDomain);
+  const domains = new Set([
+    // Whoever works on these has the room already.
+    ...[...due.filter(({ isUnderWay }) => isUnderWay), ...turns.filter(isBusy)].map((each) => each.registeredDomain),
+    ...nextTurns(
+      turns.filter((each) => !isBusy(each)),
+      placed,
+      domainsAtOnce - busy.size,
+    ),
+  ]);
   for (const domain of domains) await db.transaction().execute((tx) => wakeWork(tx, certificateWork(domain)));
   for (const { kind, name, answer } of await removeChallenges(db, now)) {
     if (kind !== "dns-01" || wildcard === null) continue;
@@ -51,6 +71,18 @@ export async function certificateRound({ clock, db, wildcard, log, tellLate }: R
       log.warn({ name, err }, "an old record of DNS was not removed");
     }
   }
+}
+
+/** Registered domains that somebody works on, or will. */
+async function listBusy(db: Db): Promise<Set<string>> {
+  const { key } = certificateWork("");
+  const rows = await db
+    .selectFrom("work_item")
+    .select("key")
+    .where("kind", "=", certificateKind)
+    .where("state", "in", ["queued", "running"])
+    .execute();
+  return new Set(rows.map((row) => row.key.slice(key.length)));
 }
 
 /** Rounds until disposed. */

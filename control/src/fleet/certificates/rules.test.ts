@@ -42,7 +42,7 @@ test.each([
 describe("limits of orders", () => {
   const none: Spent = { count: 0, oldest: null };
   const spent = (changes: Partial<SpentOrders>): SpentOrders => ({
-    ...{ ordered: none, orderedNew: none, issuedBelow: none, issuedFor: none },
+    ...{ ordered: none, orderedNew: none, orderedNewOfOwner: none, issuedBelow: none, issuedFor: none },
     ...changes,
   });
   const now = after(10 * dayMs);
@@ -58,6 +58,18 @@ describe("limits of orders", () => {
       inMs: 2 * hour,
     },
     { when: "new names have used their part", spent: spent({ orderedNew: an(200, hour) }), isRenewal: true, inMs: 0 },
+    {
+      when: "one user has ordered for very many names",
+      spent: spent({ orderedNewOfOwner: an(150, hour) }),
+      isRenewal: false,
+      inMs: 2 * hour,
+    },
+    {
+      when: "one user has ordered for very many names",
+      spent: spent({ orderedNewOfOwner: an(150, hour) }),
+      isRenewal: true,
+      inMs: 0,
+    },
     { when: "all of it is used", spent: spent({ ordered: an(300, hour) }), isRenewal: true, inMs: 2 * hour },
     {
       when: "a domain has many names",

@@ -194,12 +194,19 @@ export async function removeChallenges(db: Db, now: Date): Promise<StoredChallen
 const orderLock = 0x61636d65;
 
 /**
- * Notes an order before the CA hears of it, unless `decide` puts it off by what was spent. Returns its id, or the moment that it is put
+ * Notes an order before the CA hears of it, unless `decide` puts it off by what was spent. Returns null, or the moment that it is put
  * off to.
  */
 export async function spendOrder(
   db: Db,
-  order: { directory: string; name: string; registeredDomain: string; isRenewal: boolean; now: Date },
+  order: {
+    directory: string;
+    name: string;
+    registeredDomain: string;
+    ownerId: string | null;
+    isRenewal: boolean;
+    now: Date;
+  },
   decide: (spent: SpentOrders) => Date,
 ): Promise<{ until: Date } | null> {
   return db.transaction().execute(async (tx) => {
@@ -220,9 +227,29 @@ export async function spendOrder(
   });
 }
 
+/** Who has a name now, as its own or as the twin of an apex. */
+const ownerOfName = sql`
+  select names.name, owner_id from custom_domain join project on project.id = project_id,
+    lateral (values (domain), ('www.' || domain)) names (name)
+  where custom_domain.status = 'verified'`;
+
+/** Orders for new names by their users, of all CAs, since a moment. */
+export async function countPlaced(db: Db, since: Date): Promise<Map<string, number>> {
+  const { rows } = await sql<{ owner_id: string; count: number }>`
+    select owner_id, count(*)::int as count from acme_order join (${ownerOfName}) named using (name)
+    where at > ${since} and not is_renewal group by owner_id`.execute(db);
+  return new Map(rows.map(({ owner_id, count }) => [owner_id, count]));
+}
+
 async function countSpent(
   db: Db,
-  { directory, name, registeredDomain, now }: { directory: string; name: string; registeredDomain: string; now: Date },
+  {
+    directory,
+    name,
+    registeredDomain,
+    ownerId,
+    now,
+  }: { directory: string; name: string; registeredDomain: string; ownerId: string | null; now: Date },
 ): Promise<SpentOrders> {
   const ordered = new Date(now.getTime() - orderWindows.orderedMs);
   const issued = new Date(now.getTime() - orderWindows.issuedMs);
@@ -231,6 +258,9 @@ async function countSpent(
       from acme_order where directory = ${directory} and at > ${ordered}
     union all select 'orderedNew', count(*)::int, min(at)
       from acme_order where directory = ${directory} and at > ${ordered} and not is_renewal
+    union all select 'orderedNewOfOwner', count(*)::int, min(at)
+      from acme_order join (${ownerOfName}) named using (name)
+      where directory = ${directory} and at > ${ordered} and not is_renewal and owner_id = ${ownerId}
     union all select 'issuedBelow', count(*)::int, min(issued_at)
       from acme_order where directory = ${directory} and at > ${issued} and issued_at is not null and not is_renewal
         and registered_domain = ${registeredDomain}
@@ -243,6 +273,7 @@ async function countSpent(
   return {
     ordered: of("ordered"),
     orderedNew: of("orderedNew"),
+    orderedNewOfOwner: of("orderedNewOfOwner"),
     issuedBelow: of("issuedBelow"),
     issuedFor: of("issuedFor"),
   };

@@ -6,6 +6,8 @@ import { isServed, leads } from "./rules.ts";
 export interface WantedName {
   name: string;
   registeredDomain: string;
+  /** Whose it is; null: the platform's own. */
+  ownerId: string | null;
   /** For the twin of an apex: the apex. Nobody said that its records lead here, so that is looked up. */
   twinOf: string | null;
   /**
@@ -28,8 +30,9 @@ export async function loadWanted(
 ): Promise<Map<string, WantedName>> {
   const rows = await db
     .selectFrom("custom_domain")
-    .select(["domain", "status", "routing_target", "dns_status"])
-    .where("status", "=", "verified")
+    .innerJoin("project", "project.id", "custom_domain.project_id")
+    .select(["domain", "custom_domain.status", "routing_target", "dns_status", "project.owner_id"])
+    .where("custom_domain.status", "=", "verified")
     .$if(registeredDomain !== null, (query) =>
       query.where((where) =>
         where.or([where("domain", "=", registeredDomain ?? ""), where("domain", "like", `%.${registeredDomain}`)]),
@@ -37,20 +40,20 @@ export async function loadWanted(
     )
     .execute();
   const wanted = new Map<string, WantedName>();
-  const add = (name: string, twinOf: string | null, leadsHere: boolean): void => {
+  const add = (name: string, ownerId: string | null, twinOf: string | null, leadsHere: boolean): void => {
     const below = apexOf(name.replace(/^\*\./, ""));
     if (registeredDomain === null || below === registeredDomain)
-      wanted.set(name, { name, registeredDomain: below, twinOf, leadsHere });
+      wanted.set(name, { name, registeredDomain: below, ownerId, twinOf, leadsHere });
   };
   // Whoever proved the twin itself decides about it.
   const proven = new Set(rows.map(({ domain }) => domain));
   for (const row of rows) {
     if (!isServed(row)) continue;
     const leadsHere = leads(row);
-    add(row.domain, null, leadsHere);
+    add(row.domain, row.owner_id, null, leadsHere);
     const twin = wwwTwinOf(row.domain);
-    if (twin !== null && !proven.has(twin)) add(twin, row.domain, leadsHere);
+    if (twin !== null && !proven.has(twin)) add(twin, row.owner_id, row.domain, leadsHere);
   }
-  if (wildcard !== null) add(wildcard, null, true);
+  if (wildcard !== null) add(wildcard, null, null, true);
   return wanted;
 }

@@ -2,6 +2,7 @@ import { randomUUID, X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { systemClock, systemRandom } from "@svc/runtime/system";
+import { sql } from "kysely";
 import pino from "pino";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { createListener, type Listener } from "../../stores/db/listen.ts";
@@ -14,7 +15,7 @@ import { startCa, type TestCa } from "./acme/testing.ts";
 import { createDnsWriter } from "./dns-writer.ts";
 import { createIssuers } from "./issuers.ts";
 import { certificateRound, startCertificateRounds } from "./round.ts";
-import { certificateTopic, keyAad } from "./store.ts";
+import { certificateTopic, countPlaced, keyAad } from "./store.ts";
 import { aDomain } from "./testing.ts";
 import { certificateKind, certificateWorker, type DnsWriter } from "./worker.ts";
 
@@ -253,15 +254,74 @@ test("a look at DNS that finds nothing new has nobody read all names again", asy
   using _heard = listener.on(certificateTopic, () => {
     told += 1;
   });
+  /** Everything that was announced before this has been heard. */
+  async function heard(): Promise<void> {
+    let isHeard = false;
+    using _mark = listener.on("svc_test_mark", () => {
+      isHeard = true;
+    });
+    await until("a mark to be heard", async () => {
+      await sql`select pg_notify('svc_test_mark', '')`.execute(db);
+      return isHeard;
+    });
+  }
   const change = (values: { status: "pending" | "verified"; dns_status: "direct"; reason?: string }) =>
     db.updateTable("custom_domain").set(values).where("id", "=", id).execute();
-  await change({ status: "verified", dns_status: "direct" });
-  await until("a change to be told", async () => told > 0);
+  await heard();
   const before = told;
-  await change({ status: "verified", dns_status: "direct", reason: "looked at" });
-  await change({ status: "pending", dns_status: "direct" });
-  await until("the next change to be told", async () => told > before);
+  await change({ status: "verified", dns_status: "direct" });
+  await heard();
   expect(told - before).toBe(1);
+  await change({ status: "verified", dns_status: "direct", reason: "looked at" });
+  await heard();
+  expect(told - before).toBe(1);
+  await change({ status: "pending", dns_status: "direct" });
+  await heard();
+  expect(told - before).toBe(2);
+});
+
+test("somebody with many domains leaves room for others", async () => {
+  const { db } = database;
+  const { projectId } = await aDomain(db, "a.first.example");
+  const many = Array.from({ length: 60 }, (_, index) => `shop-${index}.many-${index}.example`);
+  for (const domain of many) await aDomain(db, domain, { project_id: projectId });
+  await aDomain(db, "a.small.example");
+  await aRound();
+  const waiting = async () => (await db.selectFrom("work_item").select("key").execute()).map(({ key }) => key);
+  const begun = await waiting();
+  expect(begun.length).toBeLessThan(many.length);
+  expect(begun).toContain("certificate/small.example");
+  await aRound();
+  expect((await waiting()).sort()).toEqual(begun.sort());
+  // What is done makes room for the next ones.
+  await db.deleteFrom("work_item").execute();
+  await db
+    .updateTable("certificate")
+    .set({ next_at: new Date("2999-01-01") })
+    .where("name", "in", many.slice(0, 40))
+    .execute();
+  await aRound();
+  expect(await waiting()).toContain("certificate/many-59.example");
+});
+
+test("orders count for who has the domain, its twin's too, and renewals do not", async () => {
+  const { db } = database;
+  const { projectId } = await aDomain(db, "many.example");
+  const { owner_id } = await db
+    .selectFrom("project")
+    .select("owner_id")
+    .where("id", "=", projectId)
+    .executeTakeFirstOrThrow();
+  const at = systemClock.now();
+  const placed = (name: string, is_renewal = false) =>
+    db
+      .insertInto("acme_order")
+      .values({ name, is_renewal, at, directory: ca.directoryUrl, registered_domain: "many.example" })
+      .execute();
+  for (const name of ["many.example", "www.many.example", "nobodys.example"]) await placed(name);
+  await placed("many.example", true);
+  expect(await countPlaced(db, new Date(at.getTime() - 1_000))).toEqual(new Map([[owner_id, 2]]));
+  expect(await countPlaced(db, at)).toEqual(new Map());
 });
 
 test("two replicas share one account and place one order for a name", async () => {

@@ -131,10 +131,9 @@ export function certificateWorker(deps: CertificateWorkDeps): WorkHandler {
     const kid = await issuer.account(signal);
     const isRenewal = held !== null && held.issuer === directory;
     const now = clock.now();
-    const { registeredDomain } = wanted;
-    const putOff = await spendOrder(db, { directory, name, registeredDomain, isRenewal, now }, (spent) =>
-      orderMoment(spent, isRenewal, now),
-    );
+    const { registeredDomain, ownerId } = wanted;
+    const spending = { directory, name, registeredDomain, ownerId, isRenewal, now };
+    const putOff = await spendOrder(db, spending, (spent) => orderMoment(spent, isRenewal, now));
     if (putOff !== null) {
       log.info({ name, until: putOff.until }, "a certificate waits for the CA's limits");
       return save(certificate, { nextAt: putOff.until });

@@ -63,6 +63,7 @@ export interface FleetView {
     generation: number;
     behindHosts: string[];
     challenges?: string[] | undefined;
+    certificateProblem?: string | null | undefined;
     state?: EdgeStateFacts | undefined;
   } | null;
 }

@@ -127,6 +127,8 @@ export const edgeAppliedValue = z.object({
   behindHosts: z.array(z.string()),
   /** Tokens of challenges of CAs that it answers; absent while it has not said so. */
   challenges: z.array(z.string()).optional(),
+  /** Why certificates that it was told are not in force there. */
+  certificateProblem: z.string().nullable().optional(),
   /** Absent while its present session has not said it, and of a router that never does. */
   state: edgeStateValue.optional(),
   at: z.string(),

@@ -151,6 +151,50 @@ test("the CA may look once every edge in rotation has said that it answers", asy
   expect(await areAnswering(token)).toBe(true);
 });
 
+test("a certificate that a router does not take holds up nothing, is named, and goes when its name does", async () => {
+  const { db } = world.database;
+  const { id } = await aDomain(db, "a.swapped.example");
+  await hold("a.swapped.example");
+  await until("control to have read it", async () => feed.current()?.certificates.has("a.swapped.example"));
+  await using router = await aRouter(link, edge, { knowsCertificates: true });
+  const held = (number: bigint, error = "") => router.send({ case: "certificatesHeld", value: { number, error } });
+  held((await router.next("challenges")).number);
+  const first = await router.next("certificates");
+  expect(named(first.upserts)).toEqual(["a.swapped.example"]);
+  held(first.number, "a.swapped.example: the key is another one's");
+  await until("the problem to be known", async () =>
+    (await appliedNow())?.certificateProblem?.includes("another one's"),
+  );
+
+  await aDomain(db, "a.next.example");
+  await hold("a.next.example");
+  const second = await router.next("certificates");
+  expect(named(second.upserts)).toEqual(["a.next.example"]);
+  held(second.number);
+  await db.deleteFrom("custom_domain").where("id", "=", id).execute();
+  const third = await router.next("certificates");
+  expect(third).toMatchObject({ upserts: [], removedNames: ["a.swapped.example"] });
+  held(third.number);
+  await until("the problem to be over", async () => (await appliedNow())?.certificateProblem === null);
+});
+
+test("a challenge that an edge's Caddy did not give is told again", async () => {
+  const { db } = world.database;
+  const token = "token-of-a-slow-caddy";
+  await db.deleteFrom("acme_challenge").execute();
+  await db
+    .insertInto("acme_challenge")
+    .values({ token, name: "c.shop.example", kind: "http-01", answer: `${token}.x` })
+    .execute();
+  await until("control to have read it", async () => feed.current()?.challenges.some((each) => each.token === token));
+  await using router = await aRouter(link, edge, { knowsCertificates: true });
+  const first = await router.next("challenges");
+  router.send({ case: "certificatesHeld", value: { number: first.number, tokens: [] } });
+  const all = await router.next("certificates");
+  router.send({ case: "certificatesHeld", value: { number: all.number } });
+  expect((await router.next("challenges")).challenges).toMatchObject([{ token }]);
+});
+
 test("a router of the version before is told nothing of certificates", async () => {
   await using router = await aRouter(link, edge);
   router.send({ case: "renew", value: { n: 1n } });

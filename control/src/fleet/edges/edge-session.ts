@@ -168,6 +168,10 @@ async function converse(
           ...{ clock, random, edgeId, feed, log, signal },
           send: stream.send,
           onAnswering: (tokens) => record({ challenges: tokens.slice(0, tokensMax), at: clock.now().toISOString() }),
+          onProblem(problem) {
+            const certificateProblem = problem && clip(stripControl(problem), limits.errorTextBytesMax);
+            record({ certificateProblem, at: clock.now().toISOString() });
+          },
         });
 
   const drains = createDrainSender({

@@ -31,8 +31,8 @@ import {
   judgeWork,
   type MachineFacts,
 } from "./machines/rules.ts";
-import { judgeSiteCertificates } from "./site-certificates/rules.ts";
-import { readSiteCertificates } from "./site-certificates/store.ts";
+import { judgeIssuingEdges, judgeSiteCertificates } from "./site-certificates/rules.ts";
+import { readIssuingEdges, readSiteCertificates } from "./site-certificates/store.ts";
 import { readPostgres, readWaiting, readWork } from "./store.ts";
 import { judgeEtcd, judgePostgres, judgeRegistry } from "./stores/rules.ts";
 
@@ -101,6 +101,7 @@ export function createLooks({ config, db, fleet, registry, operators, clock, ran
       return [
         ...judgeCertificates(await machines(), authorityEnds, clock.now()),
         ...judgeSiteCertificates(await readSiteCertificates(db, config.acme), clock.now()),
+        ...judgeIssuingEdges(await readIssuingEdges(db, fleet, config.acme)),
         ...judgePlaintext(plaintext, "api"),
       ];
     },

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { judgeSiteCertificates, type SiteCertificate } from "./rules.ts";
+import { type IssuingEdge, judgeIssuingEdges, judgeSiteCertificates, type SiteCertificate } from "./rules.ts";
 
 const at = (day: number) => new Date(Date.UTC(2030, 0, day));
 const now = at(20);
@@ -38,4 +38,24 @@ test.each([
   if (worst === undefined || worst.status === "ok") return;
   expect(worst.text).toContain("shop.example");
   expect(worst.hint).toContain(certificates?.[0]?.failure?.text ?? "There was no attempt.");
+});
+
+const edge = (changes: Partial<IssuingEdge> = {}): IssuingEdge => ({
+  ...{ name: "edge-1", isThere: true, lacks: 0, problem: null },
+  ...changes,
+});
+test.each([
+  { when: "nobody gets certificates", edges: null, finds: [] },
+  { when: "every edge answers", edges: [edge(), edge({ name: "edge-2" })], finds: [] },
+  { when: "one is silent", edges: [edge(), edge({ name: "edge-2", isThere: false, lacks: 3 })], finds: ["edge-2"] },
+  { when: "the Caddy of one is away", edges: [edge({ lacks: 1 })], finds: ["wait for edge-1"] },
+  {
+    when: "one was told a certificate that makes no sense",
+    edges: [edge({ problem: "shop.example: the key is another one's" })],
+    finds: ["edge-1 has not all certificates: shop.example: the key is another one's."],
+  },
+])("when $when", ({ edges, finds }) => {
+  const found = judgeIssuingEdges(edges);
+  expect(found.map(({ text }) => text)).toEqual(finds.map((text) => expect.stringContaining(text)));
+  expect(found.every(({ status }) => status === "warn")).toBe(true);
 });

@@ -9,6 +9,48 @@ export interface SiteCertificate extends CertificateFacts {
   isTwin: boolean;
 }
 
+/** An edge that a CA may meet when it looks whether a name is ours. */
+export interface IssuingEdge {
+  name: string;
+  /** Whether it says what it answers CAs: one that is silent, or of a version that does not know of it, does not. */
+  isThere: boolean;
+  /** Challenges that it has not answered for a minute or longer. */
+  lacks: number;
+  /** Why certificates are not in force there. */
+  problem: string | null;
+}
+
+/** @param edges null: nobody gets certificates */
+export function judgeIssuingEdges(edges: readonly IssuingEdge[] | null): Finding[] {
+  const silent = edges?.filter(({ isThere }) => !isThere) ?? [];
+  const late = edges?.filter(({ isThere, lacks }) => isThere && lacks > 0) ?? [];
+  const names = (some: readonly IssuingEdge[]): string => listed(some.map(({ name }) => name));
+  const findings: Finding[] = [];
+  if (silent.length > 0)
+    findings.push(
+      warn(
+        `No custom domain gets a certificate, or another one, because of ${names(silent)}: in rotation, and not heard of what it answers CAs.`,
+        "A CA may meet it. Start its router, of this version, or take it out of rotation: `svc admin nodes cordon <edge>`.",
+      ),
+    );
+  if (late.length > 0)
+    findings.push(
+      warn(
+        `Certificates wait for ${names(late)}, where visitors do not get what CAs are to be answered.`,
+        "Look at its Caddy and its router's log, or take it out of rotation: `svc admin nodes cordon <edge>`.",
+      ),
+    );
+  for (const { name, problem } of edges ?? [])
+    if (problem !== null)
+      findings.push(
+        warn(
+          `${name} has not all certificates: ${problem}.`,
+          "It shows what it had of these names before. It is told again, at last every ten minutes.",
+        ),
+      );
+  return findings;
+}
+
 const look = "It is tried again by itself; control's log has each attempt, under `certificate`.";
 
 /** @param certificates null: nobody gets any */

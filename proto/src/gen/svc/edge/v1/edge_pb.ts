@@ -1350,7 +1350,7 @@ export type Certificate = Message<"svc.edge.v1.Certificate"> & {
   name: string;
 
   /**
-   * PEM, leaf first.
+   * PEM, leaf first. Empty: control cannot tell it now, and what the edge has of the name stays; it says so in `error`.
    *
    * @generated from field: string chain = 2;
    */
