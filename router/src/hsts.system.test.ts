@@ -80,8 +80,7 @@ test("what an app says of it itself gives way", async () => {
 });
 
 describe("as it changes", () => {
-  const said = async () =>
-    (await askTls(edge.https, hostOf("app"), "/")).headers["strict-transport-security"];
+  const said = async () => (await askTls(edge.https, hostOf("app"), "/")).headers["strict-transport-security"];
   const route = () => aProxy(hostOf("app"), app.address);
   test.each([
     { when: "with all below it", route: () => told(route(), 300, true), says: "max-age=300; includeSubDomains" },
