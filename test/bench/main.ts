@@ -27,9 +27,11 @@ import { readsOfOne } from "./reads.ts";
 import { median, type Row, renderTable } from "./table.ts";
 import { firstDeploysTogether } from "./together.ts";
 
-// The edge has measurements of its own, which need no platform: `npm run bench -- edge`, `-- analytics`, `-- edge-node`.
+// The edge has measurements of its own, which need no platform: `npm run bench -- edge`, `-- edges`,
+// `-- analytics`, `-- edge-node`.
 const ofEdge = new Map([
   ["edge", "router/src/testing/bench.ts"],
+  ["edges", "router/src/testing/bench-edges.ts"],
   ["analytics", "router/src/testing/bench-analytics.ts"],
   ["edge-node", "test/bench/edge-node.ts"],
 ]).get(process.argv[2] ?? "");
