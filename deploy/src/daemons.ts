@@ -194,7 +194,7 @@ export interface EdgeSite {
 }
 
 /** The edge that every platform has. */
-export const firstEdge = (layout: Layout): EdgeSite => ({
+const firstEdge = (layout: Layout): EdgeSite => ({
   ...{ name: "router", address: loopbackAddress, router: layout.router, routeTable: layout.routeTable },
   ...{ caddyAdmin: layout.caddyAdmin, tokenFile: routerTokenFile(layout) },
 });
