@@ -85,13 +85,22 @@ async function changeRoutes({ edges, apps }: Stage): Promise<void> {
 const own = Array.from({ length: 10 }, () => aCertificate(ownHost));
 const [late, exact, wild] = [aCertificate(comesAndGoes), aCertificate(wildHost), aCertificate(wildcard)];
 
-/** Each change has to be what the next handshake shows, at every edge. */
-async function changeCertificates({ edges }: Stage, asked: Asked): Promise<void> {
+/**
+ * Each change has to be what the next handshake shows, at every edge, or the one after it: newer Caddys let handshakes for one name
+ * wait for one that is under way, which may have read the file before. Returns how many the second one showed, and not the first.
+ */
+async function changeCertificates({ edges }: Stage, asked: Asked): Promise<number> {
+  let second = 0;
   const expectShown = async (name: string, wanted: string): Promise<void> => {
-    for (const is of await Promise.all(edges.map(({ https }) => shown(https, name)))) {
+    const asks = edges.map(async ({ https }) => {
       asked.sent += 1;
-      if (is !== wanted) note(asked, `${name} shows ${is} and not ${wanted}`, { wrong: 1 });
-    }
+      if ((await shown(https, name)) === wanted) return;
+      const is = await shown(https, name);
+      const wrong = is === wanted ? 0 : 1;
+      note(asked, `${name} shows ${is} and not ${wanted}`, { wrong });
+      second += 1 - wrong;
+    });
+    await Promise.all(asks);
   };
   await tell(edges, { upserts: [wild] });
   const steps = [
@@ -118,6 +127,7 @@ async function changeCertificates({ edges }: Stage, asked: Asked): Promise<void>
     },
   ];
   for (let n = 0; n < changes; n += 1) await steps[n % steps.length]?.(n);
+  return second;
 }
 
 /** Says to an edge what control would. */
@@ -174,8 +184,9 @@ async function measure(caddyBinary: string): Promise<void> {
   const next = noneAsked();
   const whileChanging = startLoad(edges);
   const stage: Stage = { edges, apps: [blue, green] };
-  await Promise.all([changeRoutes(stage), changeCertificates(stage, next)]);
-  showFound({ ...(await whileChanging.end()), "certificates that the next handshake shows": next });
+  const [second] = await Promise.all([changeCertificates(stage, next), changeRoutes(stage)]);
+  showFound({ ...(await whileChanging.end()), "certificates that are shown": next });
+  show("of these by the second handshake", String(second));
   showCut(opened);
 
   console.log(" no router, at both");
