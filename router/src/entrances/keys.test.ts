@@ -46,3 +46,15 @@ test("Caddy's group may read what is shown, and nobody else", async () => {
   await keys.use(shown("first"));
   for (const path of [dir, keys.current()?.key ?? ""]) expect((await stat(path)).mode & 0o007).toBe(0);
 });
+
+test("what comes while Caddy has a configuration without any is there afterwards", async () => {
+  const keys = await openEntranceKeys(dir);
+  for (let round = 0; round < 20; round += 1) {
+    const before = keys.current();
+    const coming = keys.use(shown(`identity ${round}`));
+    await Promise.all(Array.from({ length: 10 }, () => keys.settle(before)));
+    await coming;
+    expect(await readFile(keys.current()?.key ?? "", "utf8")).toBe(`identity ${round} key`);
+    expect(await readFile(keys.current()?.certificate ?? "", "utf8")).toBe(`identity ${round} certificate`);
+  }
+});

@@ -28,26 +28,38 @@ export async function openEntranceKeys(dir: string): Promise<EntranceKeys> {
   await mkdir(dir, { recursive: true, mode: 0o750 });
   const kept = (await readIfThere(join(dir, currentName)))?.trim() ?? "";
   let current = setPattern.test(kept) ? filesOf(dir, kept) : null;
+  let last: Promise<unknown> = Promise.resolve();
+  /** One after the other: what is being written is nobody's yet, and would be removed. */
+  const inTurn = (work: () => Promise<void>): Promise<void> => {
+    const turn = last.then(work);
+    last = turn.catch(() => {});
+    return turn;
+  };
   return {
     current: () => current,
-    async use({ certificatePem, privateKeyPem, caPem }) {
-      const set = createHash("sha256").update([certificatePem, privateKeyPem, caPem].join()).digest("hex").slice(0, 16);
-      const files = filesOf(dir, set);
-      await mkdir(join(dir, set), { recursive: true, mode: 0o750 });
-      await writeDurably(files.certificate, certificatePem, { mode: 0o640 });
-      await writeDurably(files.key, privateKeyPem, { mode: 0o640 });
-      await writeDurably(files.ca, caPem, { mode: 0o640 });
-      await writeDurably(join(dir, currentName), `${set}\n`, { mode: 0o640 });
-      current = files;
-    },
-    async settle(inForce) {
-      // Another one may have come while Caddy was told of this one.
-      if (inForce !== current) return;
-      for (const name of await readdir(dir)) {
-        const isOther = setPattern.test(name) && filesOf(dir, name).key !== inForce?.key;
-        if (isOther) await rm(join(dir, name), { recursive: true, force: true });
-      }
-    },
+    use: ({ certificatePem, privateKeyPem, caPem }) =>
+      inTurn(async () => {
+        const set = createHash("sha256")
+          .update([certificatePem, privateKeyPem, caPem].join())
+          .digest("hex")
+          .slice(0, 16);
+        const files = filesOf(dir, set);
+        await mkdir(join(dir, set), { recursive: true, mode: 0o750 });
+        await writeDurably(files.certificate, certificatePem, { mode: 0o640 });
+        await writeDurably(files.key, privateKeyPem, { mode: 0o640 });
+        await writeDurably(files.ca, caPem, { mode: 0o640 });
+        await writeDurably(join(dir, currentName), `${set}\n`, { mode: 0o640 });
+        current = files;
+      }),
+    settle: (inForce) =>
+      inTurn(async () => {
+        // Another one may have come while Caddy was told of this one.
+        if (inForce !== current) return;
+        for (const name of await readdir(dir)) {
+          const isOther = setPattern.test(name) && filesOf(dir, name).key !== inForce?.key;
+          if (isOther) await rm(join(dir, name), { recursive: true, force: true });
+        }
+      }),
   };
 }
 
