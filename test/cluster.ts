@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { createKey, signIn } from "@svc/deploy/api";
+import type { Networks } from "@svc/deploy/daemons";
 import { provideEngine } from "@svc/deploy/engine";
 import { environmentOf } from "@svc/deploy/environment";
 import { copyExample, type ExampleName } from "@svc/deploy/examples";
@@ -44,6 +45,8 @@ export interface ClusterClient {
 /** A whole platform on free ports and a directory of its own; disposing stops it and removes every trace. */
 export interface Cluster extends ClusterClient, AsyncDisposable {
   platform: Platform;
+  /** Of these, what the platform's own nodes do not have is free. */
+  networks: Networks;
   /** A full-access key of the administrator. */
   key: string;
   /** A fresh copy of an example, ready to be deployed. */
@@ -110,6 +113,7 @@ export async function startCluster(
   let copies = 0;
   return {
     platform,
+    networks,
     key,
     ...clientOf({ apiUrl: platform.apiUrl, key, dir }),
     async exampleDir(name) {

@@ -39,6 +39,7 @@ test.each([
       "e2fsprogs",
       "git",
       "nghttp2-client",
+      "wrk",
       "mariadb-server-core",
       "mariadb-client-core",
       "postgresql-client",

@@ -59,7 +59,8 @@ const argvOf = (program: keyof typeof youngMb, ...args: string[]): Argv => [
   ...args,
 ];
 
-const loopback = (port: number) => `127.0.0.1:${port}`;
+const loopbackAddress = "127.0.0.1";
+const loopback = (port: number) => `${loopbackAddress}:${port}`;
 
 export const apiUrlOf = ({ api }: Pick<ReplicaPorts, "api">) => `http://${loopback(api)}`;
 
@@ -179,21 +180,44 @@ export const databaseProxySpec = (facts: DaemonFacts, number: number, privileges
   graceMs: 10_000,
 });
 
-export const routerSpec = (facts: DaemonFacts): ProgramSpec => ({
-  name: "router",
+/** Where one edge listens, and what it keeps where. */
+export interface EdgeSite {
+  /** Of its router, as a program. */
+  name: string;
+  /** The ports of the platform's edge are at this one. */
+  address: string;
+  router: string;
+  /** In memory. */
+  routeTable: string;
+  caddyAdmin: string;
+  tokenFile: string;
+}
+
+/** The edge that every platform has. */
+const firstEdge = (layout: Layout): EdgeSite => ({
+  ...{ name: "router", address: loopbackAddress, router: layout.router, routeTable: layout.routeTable },
+  ...{ caddyAdmin: layout.caddyAdmin, tokenFile: routerTokenFile(layout) },
+});
+
+export const routerSpec = (
+  facts: Pick<DaemonFacts, "layout" | "ports" | "ha" | "acme" | "env">,
+  { name, address, router, routeTable, caddyAdmin, tokenFile }: EdgeSite = firstEdge(facts.layout),
+): ProgramSpec => ({
+  name,
   argv: argvOf("router"),
   env: environmentOf(facts.env, {
     ...linkSettings(facts),
-    SVC_METRICS_LISTEN: loopback(facts.ports.metricsEdge),
-    SVC_ROUTER_DIR: facts.layout.router,
-    SVC_ROUTER_TABLE_DIR: facts.layout.routeTable,
-    SVC_BOOTSTRAP_TOKEN_FILE: routerTokenFile(facts.layout),
-    SVC_EDGE_HTTP: loopback(facts.ports.http),
-    SVC_EDGE_HTTPS: loopback(facts.ports.https),
+    SVC_METRICS_LISTEN: `${address}:${facts.ports.metricsEdge}`,
+    SVC_ROUTER_DIR: router,
+    SVC_ROUTER_TABLE_DIR: routeTable,
+    SVC_BOOTSTRAP_TOKEN_FILE: tokenFile,
+    SVC_EDGE_HTTP: `${address}:${facts.ports.http}`,
+    SVC_EDGE_HTTPS: `${address}:${facts.ports.https}`,
+    SVC_EDGE_HEALTH_LISTEN: `${address}:${facts.ports.edgeHealth}`,
     SVC_EDGE_TLS: facts.acme === true ? "acme" : "internal",
-    SVC_CADDY_ADMIN: facts.layout.caddyAdmin,
-    SVC_ROUTER_LISTEN: loopback(facts.ports.pages),
-    SVC_EDGE_CERTIFICATES_LISTEN: loopback(facts.ports.certificates),
+    SVC_CADDY_ADMIN: caddyAdmin,
+    SVC_ROUTER_LISTEN: `${address}:${facts.ports.pages}`,
+    SVC_EDGE_CERTIFICATES_LISTEN: `${address}:${facts.ports.certificates}`,
     SVC_CONTENT_DOMAIN: contentDomain,
   }),
   ready: "line",
@@ -221,7 +245,7 @@ export const registryKeyCommand = (
 });
 
 /** Prints the configuration that Caddy starts with: what the router needs to take it over. */
-export const bootConfigCommand = (facts: DaemonFacts) => {
-  const { argv, env } = routerSpec(facts);
+export const bootConfigCommand = (...of: Parameters<typeof routerSpec>) => {
+  const { argv, env } = routerSpec(...of);
   return { argv: [...argv, "boot-config"] as const, env };
 };

@@ -14,6 +14,7 @@ export const portSettings = {
   registry: { setting: "SVC_PORT_REGISTRY", port: 4500, use: "artifact registry" },
   pages: { setting: "SVC_PORT_PAGES", port: 4480, use: "the router's own pages" },
   certificates: { setting: "SVC_PORT_CERTIFICATES", port: 4481, use: "certificates, as Caddy asks itself for them" },
+  edgeHealth: { setting: "SVC_PORT_EDGE_HEALTH", port: 4482, use: "whether visitors are to be sent to the edge" },
   metrics: { setting: "SVC_PORT_METRICS", port: 4600, use: "metrics of control" },
   metricsEdge: { setting: "SVC_PORT_METRICS_EDGE", port: 4610, use: "metrics of the router" },
   metricsNode: { setting: "SVC_PORT_METRICS_NODE", port: 4620, use: "metrics of the agents, each at its own address" },

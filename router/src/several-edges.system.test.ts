@@ -1,7 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import { DrainSchema } from "@svc/proto/edge";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { freePorts } from "../../registry/src/testing/ports.ts";
 import { type HealthListener, serveHealth } from "./rotation/health.ts";
 import { quiet, startTestEdge, type TestEdge } from "./testing/edge.ts";
 import { type Answer, ask } from "./testing/http.ts";
@@ -21,9 +20,8 @@ beforeAll(async () => {
   apps = [await startUpstream("blue"), await startUpstream("green")];
   edges = await Promise.all(
     ["127.0.0.2", "127.0.0.3"].map(async (address) => {
-      const [port] = await freePorts(1);
-      const env = { SVC_EDGE_HTTP: `${address}:${port}`, SVC_EDGE_TLS: "off", SVC_EDGE_DRAIN_SECONDS: "1" };
-      const edge = await startTestEdge({ env });
+      const env = { SVC_EDGE_TLS: "off", SVC_EDGE_DRAIN_SECONDS: "1" };
+      const edge = await startTestEdge({ address, env });
       const health = await serveHealth({ host: address, port: 0 }, () => edge.edge().standing.unready(), quiet);
       return { edge, health };
     }),

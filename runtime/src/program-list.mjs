@@ -49,8 +49,9 @@ export const programs = list({
   openssl: { need: "tests", debian: "openssl", asks: ["version"] },
   "mkfs.ext4": { need: "tests", debian: "e2fsprogs", asks: ["-V"] },
   git: { need: "tests", debian: "git" },
-  // For measuring the edge: a client that leaves the machine to what is measured.
+  // For measuring the edge: clients that leave the machine to what is measured.
   h2load: { need: "tests", debian: "nghttp2-client" },
+  wrk: { need: "tests", debian: "wrk" },
   // Of MariaDB the bare programs: its package "mariadb-server" would start a server of the machine's.
   mariadbd: { need: "tests", debian: "mariadb-server-core" },
   "mariadb-install-db": { need: "tests", debian: "mariadb-server-core", asks: ["--help"] },

@@ -27,9 +27,11 @@ import { readsOfOne } from "./reads.ts";
 import { median, type Row, renderTable } from "./table.ts";
 import { firstDeploysTogether } from "./together.ts";
 
-// The edge has measurements of its own, which need no platform: `npm run bench -- edge`, `-- analytics`, `-- certificates`, `-- edge-node`.
+// The edge has measurements of its own, which need no platform: `npm run bench -- edge`, `-- edges`,
+// `-- analytics`, `-- certificates`, `-- edge-node`.
 const ofEdge = new Map([
   ["edge", "router/src/testing/bench.ts"],
+  ["edges", "router/src/testing/bench-edges.ts"],
   ["analytics", "router/src/testing/bench-analytics.ts"],
   ["certificates", "router/src/testing/bench-certificates.ts"],
   ["edge-node", "test/bench/edge-node.ts"],

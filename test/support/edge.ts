@@ -2,15 +2,14 @@ import { Agent, fetch, type RequestInit, type Response } from "undici";
 
 const requestMs = 15_000;
 
-/** Every name leads to loopback: browsers treat *.localhost so by themselves, the C library does not. */
-export const loopbackAgent = (options: Agent.Options = {}) =>
+/** Every name leads to this address of loopback: browsers treat *.localhost so by themselves, the C library does not. */
+export const loopbackAgent = (options: Agent.Options = {}, address = "127.0.0.1") =>
   new Agent({
     ...options,
     connect: {
       lookup: (_host, { all }, done) => {
-        const address = { address: "127.0.0.1", family: 4 };
-        if (all === true) done(null, [address]);
-        else done(null, address.address, address.family);
+        if (all === true) done(null, [{ address, family: 4 }]);
+        else done(null, address, 4);
       },
       // The certificates of local sites come from Caddy's own authority.
       rejectUnauthorized: false,

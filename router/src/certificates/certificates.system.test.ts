@@ -1,40 +1,17 @@
-import { X509Certificate } from "node:crypto";
-import { once } from "node:events";
 import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { connect as connectTls } from "node:tls";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { CertificatesSchema } from "@svc/proto/edge";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { aCertificate } from "../testing/certificate.ts";
 import { startTestEdge, type TestEdge } from "../testing/edge.ts";
+import { print, shown as shownAt } from "../testing/handshake.ts";
 import { ask } from "../testing/http.ts";
 import { aProxy, aRedirect } from "../testing/routes.ts";
 import { startUpstream, type Upstream } from "../testing/upstream.ts";
 
-/** Serial number of what is shown for a name, or the alert instead of it. */
-async function shown(edge: TestEdge, servername: string | null): Promise<string> {
-  const [host, port] = edge.https.split(":");
-  const socket = connectTls({
-    ...{ host, port: Number(port), rejectUnauthorized: false, ALPNProtocols: ["http/1.1"] },
-    ...(servername !== null && { servername }),
-  });
-  socket.setTimeout(10_000, () => socket.destroy(new Error("no answer in time")));
-  try {
-    await once(socket, "secureConnect");
-    const { subjectaltname, fingerprint256 } = socket.getPeerCertificate();
-    return `${subjectaltname} ${fingerprint256}`;
-  } catch (error) {
-    return error instanceof Error && /alert/.test(error.message) ? "alert" : String(error);
-  } finally {
-    socket.destroy();
-  }
-}
-
-const print = (certificate: { chain: string }, name: string): string => {
-  const { fingerprint256 } = new X509Certificate(certificate.chain);
-  return `DNS:${name} ${fingerprint256}`;
-};
+/** What is shown for a name, or the alert instead of it. */
+const shown = (edge: TestEdge, name: string | null) => shownAt(edge.https, name);
 
 let number = 0n;
 const tell = (edge: TestEdge, message: Omit<MessageInitShape<typeof CertificatesSchema>, "$typeName">) => {

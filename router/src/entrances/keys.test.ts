@@ -95,3 +95,16 @@ test("Caddy's group may read what is shown, and nobody else", async () => {
   await keys.use(first);
   for (const path of [dir, keys.current()?.key ?? ""]) expect((await stat(path)).mode & 0o007).toBe(0);
 });
+
+test("what comes while Caddy has a configuration without it is there afterwards", async () => {
+  const keys = await open();
+  await keys.need();
+  for (let round = 0; round < 20; round += 1) {
+    const before = keys.current();
+    const coming = keys.use({ ...first, caPem: `ca ${round}` });
+    await Promise.all(Array.from({ length: 10 }, () => keys.settle(before)));
+    await coming;
+    expect(await readFile(keys.current()?.ca ?? "", "utf8")).toBe(`ca ${round}`);
+    expect(await shownBy(keys)).toBe(first.certificatePem);
+  }
+});

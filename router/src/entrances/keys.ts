@@ -56,6 +56,13 @@ export async function openEntranceKeys(clock: Clock, dir: string): Promise<Entra
       if (setPattern.test(name) && !kept.has(name)) await rm(join(dir, name), { recursive: true, force: true });
     }
   };
+  let last: Promise<unknown> = Promise.resolve();
+  /** One after the other: what is being written is nobody's yet, and would be removed. */
+  const inTurn = (work: () => Promise<void>): Promise<void> => {
+    const turn = last.then(work);
+    last = turn.catch(() => {});
+    return turn;
+  };
   return {
     current: () => current()?.files ?? null,
     async need() {
@@ -63,28 +70,30 @@ export async function openEntranceKeys(clock: Clock, dir: string): Promise<Entra
       await writeDurably(markOf(neededName), "\n", { mode });
       isNeeded = true;
     },
-    async use({ certificatePem, privateKeyPem, caPem }) {
-      const name = createHash("sha256")
-        .update([certificatePem, privateKeyPem, caPem].join())
-        .digest("hex")
-        .slice(0, 16);
-      if (name === given?.name) return;
-      const files = filesOf(dir, name);
-      await mkdir(join(dir, name), { recursive: true, mode: 0o750 });
-      await writeDurably(files.certificate, certificatePem, { mode });
-      await writeDurably(files.key, privateKeyPem, { mode });
-      await writeDurably(files.ca, caPem, { mode });
-      given = { name, files, certificate: certificateOf(certificatePem, caPem) };
-      if (isNeeded) return;
-      // Caddy has none of those before.
-      shown = given;
-      await keepShown();
-    },
-    async settle(inForce) {
-      // Another one may have come while Caddy was told of this one.
-      if (inForce?.key !== current()?.files.key) return;
-      await keepShown();
-    },
+    use: ({ certificatePem, privateKeyPem, caPem }) =>
+      inTurn(async () => {
+        const name = createHash("sha256")
+          .update([certificatePem, privateKeyPem, caPem].join())
+          .digest("hex")
+          .slice(0, 16);
+        if (name === given?.name) return;
+        const files = filesOf(dir, name);
+        await mkdir(join(dir, name), { recursive: true, mode: 0o750 });
+        await writeDurably(files.certificate, certificatePem, { mode });
+        await writeDurably(files.key, privateKeyPem, { mode });
+        await writeDurably(files.ca, caPem, { mode });
+        given = { name, files, certificate: certificateOf(certificatePem, caPem) };
+        if (isNeeded) return;
+        // Caddy has none of those before.
+        shown = given;
+        await keepShown();
+      }),
+    settle: (inForce) =>
+      inTurn(async () => {
+        // Another one may have come while Caddy was told of this one.
+        if (inForce?.key !== current()?.files.key) return;
+        await keepShown();
+      }),
   };
 }
 

@@ -104,7 +104,7 @@ test("an edge is whole when it has the table, files, and all that control tells"
   aSession();
   tell({ leave: false, inRotation: false, tellsCertificates: true });
   const lacks = () => said.at(-1)?.lacks;
-  expect(lacks()).toBe("the route table");
+  await waitFor(() => lacks() === "the route table");
   edge.edge().applier.submit(aComplete(1, [aStatic("docs.svc.localhost", `sha256:${"a".repeat(64)}`)]));
   await waitFor(() => lacks() === "what 1 hosts serve");
   edge.edge().applier.submit(aComplete(2, [aProxy(host, app.address)]));

@@ -3,7 +3,7 @@ import { type Clock, every } from "@svc/runtime/clock";
 import { readIfThere, writeDurably } from "@svc/runtime/durable-file";
 import { z } from "zod";
 import type { Log } from "../log.ts";
-import { isClosed, nextPhase, noPlace, type Phase, type Place } from "./rules.ts";
+import { isClosed, nextPhase, noPlace, type Phase, type Place, phaseAtWord } from "./rules.ts";
 
 /**
  * Whether visitors are to come to this edge, and how far it is with sending them away. What control said last holds while
@@ -90,10 +90,7 @@ export async function openRotation(options: {
   }
 
   async function take(next: Place): Promise<void> {
-    // Another drain begins anew, however far the one before it was.
-    if (place.leave && next.leave && (next.generation !== place.generation || next.edgeId !== place.edgeId)) {
-      phase = "serving";
-    }
+    phase = phaseAtWord({ place, phase }, next);
     place = next;
     step();
     onChange();

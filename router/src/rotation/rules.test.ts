@@ -1,5 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { type Health, lacking, nextPhase, type Phase, type Possessions, unreadyReason } from "./rules.ts";
+import {
+  type Health,
+  lacking,
+  nextPhase,
+  type Phase,
+  type Place,
+  type Possessions,
+  phaseAtWord,
+  unreadyReason,
+} from "./rules.ts";
 
 const times = { waitMs: 90_000, closeMs: 11_000 };
 
@@ -18,6 +27,16 @@ test.each<{ from: Phase; elapsedMs: number | null; leave: boolean; to: Phase }>(
   { from: "drained", elapsedMs: 0, leave: false, to: "serving" },
 ])("$from for $elapsedMs ms, asked to leave: $leave, becomes $to", ({ from, elapsedMs, leave, to }) => {
   expect(nextPhase({ phase: from, elapsedMs }, { leave }, times)).toBe(to);
+});
+
+const place: Place = { edgeId: "e1", generation: 2, leave: true, inRotation: false };
+test.each<{ what: string; next: Partial<Place>; phase: Phase }>([
+  { what: "the same drain again", next: {}, phase: "closing" },
+  { what: "another drain", next: { generation: 3 }, phase: "serving" },
+  { what: "a drain of another identity", next: { edgeId: "e2" }, phase: "serving" },
+  { what: "the end of the drain", next: { generation: 3, leave: false }, phase: "closing" },
+])("$what finds an edge that was closing in the phase $phase", ({ next, phase }) => {
+  expect(phaseAtWord({ place, phase: "closing" }, { ...place, ...next })).toBe(phase);
 });
 
 describe("a new edge", () => {

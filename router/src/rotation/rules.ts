@@ -39,6 +39,12 @@ export function nextPhase(
   return phase === "closing" && elapsedMs !== null && elapsedMs >= closeMs ? "drained" : phase;
 }
 
+/** The phase in which what control says next finds an edge: another drain begins anew, however far the one before it was. */
+export function phaseAtWord({ place, phase }: { place: Place; phase: Phase }, next: Place): Phase {
+  const isOther = next.generation !== place.generation || next.edgeId !== place.edgeId;
+  return place.leave && next.leave && isOther ? "serving" : phase;
+}
+
 /** Whether Caddy asks visitors to end their connections. */
 export const isClosed = (phase: Phase): boolean => phase === "closing" || phase === "drained";
 

@@ -101,10 +101,13 @@ export function createStanding(options: {
     },
     learn(drain) {
       if (session === null) return;
-      session.drain = drain;
-      // Whatever is not on disk yet is in force.
-      void rotation.learn(session.edgeId, drain);
-      look();
+      const current = session;
+      // In force at once. Control hears of it when it is on disk: else it would believe that an edge leaves which, killed now,
+      // comes back and sends visitors again.
+      void rotation.learn(session.edgeId, drain).then(() => {
+        current.drain = drain;
+        look();
+      });
     },
     heard(thing) {
       heard.add(thing);

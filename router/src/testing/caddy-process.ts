@@ -10,7 +10,7 @@ import { createCaddyAdmin } from "../caddy.ts";
 import { bootConfig } from "../render/render.ts";
 import { waitFor } from "./wait-for.ts";
 
-/** A real Caddy with nothing but its administration, as an edge starts it; SVC_CADDY_BINARY names another than the system's. */
+/** A real Caddy with nothing but its administration, as an edge starts it. */
 export interface CaddyProcess extends AsyncDisposable {
   adminSocket: string;
   binary: string;
@@ -21,16 +21,19 @@ export interface CaddyProcess extends AsyncDisposable {
   restart(): Promise<void>;
 }
 
+/** The system's, unless SVC_CADDY_BINARY names another. */
+export const usualCaddy = (): string => process.env["SVC_CADDY_BINARY"] ?? "caddy";
+
 /** @param settings of Go's, unless those of an edge */
 export async function startCaddy(
   dir: string,
   settings: Record<string, string> = caddyEnvironment(totalmem()),
+  binary = usualCaddy(),
 ): Promise<CaddyProcess> {
   const adminSocket = join(dir, "admin.sock");
   const boot = join(dir, "boot.json");
   await mkdir(dir, { recursive: true, mode: 0o700 });
   await writeFile(boot, JSON.stringify(bootConfig(adminSocket)));
-  const binary = process.env["SVC_CADDY_BINARY"] ?? "caddy";
   let child: ChildProcess;
   const run = async (): Promise<void> => {
     child = spawnProgram([programAt("caddy", binary), "run", "--resume", "--config", boot], {

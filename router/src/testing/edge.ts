@@ -37,18 +37,26 @@ export interface TestEdge extends AsyncDisposable {
 }
 
 export async function startTestEdge(
-  options: { env?: Record<string, string>; answerTimeoutMs?: number; metrics?: Metrics } = {},
+  options: {
+    env?: Record<string, string>;
+    answerTimeoutMs?: number;
+    metrics?: Metrics;
+    /** Of loopback, for visitors. */
+    address?: string;
+    caddyBinary?: string;
+  } = {},
 ): Promise<TestEdge> {
   const dir = await mkdtemp(join(tmpdir(), "svc-edge-"));
-  const [http, https, pages, certificates] = (await freePorts(4)).map((port) => `127.0.0.1:${port}`);
-  const caddy = await startCaddy(join(dir, "caddy"));
+  const [http, https, pages, certificates] = await freePorts(4);
+  const { address = "127.0.0.1" } = options;
+  const caddy = await startCaddy(join(dir, "caddy"), undefined, options.caddyBinary);
   const config = readConfig({
     SVC_ROUTER_DIR: join(dir, "router"),
     SVC_ROUTER_TABLE_DIR: join(dir, "table"),
-    SVC_EDGE_HTTP: http,
-    SVC_EDGE_HTTPS: https,
-    SVC_ROUTER_LISTEN: pages,
-    SVC_EDGE_CERTIFICATES_LISTEN: certificates,
+    SVC_EDGE_HTTP: `${address}:${http}`,
+    SVC_EDGE_HTTPS: `${address}:${https}`,
+    SVC_ROUTER_LISTEN: `127.0.0.1:${pages}`,
+    SVC_EDGE_CERTIFICATES_LISTEN: `127.0.0.1:${certificates}`,
     SVC_CADDY_ADMIN: caddy.adminSocket,
     SVC_CADDY_BINARY: caddy.binary,
     SVC_TRAFFIC_SECONDS: "0.1",
