@@ -101,7 +101,7 @@ describe("nobody passes without the password", () => {
   });
 
   test.each([
-    ...["/", "/index.html", "/assets/app-3f2a1b9c.js", "/favicon.ico", "/robots.txt", "/.well-known/acme-challenge/x"],
+    ...["/", "/index.html", "/assets/app-3f2a1b9c.js", "/favicon.ico", "/robots.txt", "/.well-known/security.txt"],
     ...[
       "/api/x?svc_error=1",
       "//",
