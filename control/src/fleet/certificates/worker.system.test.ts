@@ -72,7 +72,7 @@ function startReplica(options: { dns?: DnsWriter } = {}): AsyncDisposable {
   const content = options.dns ? { name: wildcard, dns: options.dns } : null;
   const handler = certificateWorker({
     ...{ clock: systemClock, random: systemRandom, db, secrets, acme, log, wildcard: content },
-    resolver: createResolver({ clock: systemClock, servers: [ca.dns.server], timeoutMs: 3_000 }),
+    resolver: createResolver({ clock: systemClock, servers: [ca.dns.server], timeoutMs: 30_000 }),
     findIssuer: createIssuers({ clock: systemClock, db, secrets, acme }),
     edgeHost: "edge.content.example",
     areEdgesAnswering: async () => edgesAnswer,
@@ -97,18 +97,28 @@ const aRound = () =>
     },
   });
 
+/** What comes to nothing for a moment, as on a machine that stands still, is tried again after a minute. */
+const patienceMs = 150_000;
 const find = (name: string) =>
   database.db.selectFrom("certificate").selectAll().where("name", "=", name).executeTakeFirst();
 const isIssued = (name: string) =>
-  until(`a certificate for ${name}`, async () => {
-    const row = await find(name);
-    return row?.state === "issued" ? row : null;
-  });
+  until(
+    `a certificate for ${name}`,
+    async () => {
+      const row = await find(name);
+      return row?.state === "issued" ? row : null;
+    },
+    patienceMs,
+  );
 const hasFailed = (name: string, code: string) =>
-  until(`${name} to fail for ${code}`, async () => {
-    const row = await find(name);
-    return row?.failure_code === code ? row : null;
-  });
+  until(
+    `${name} to fail for ${code}`,
+    async () => {
+      const row = await find(name);
+      return row?.failure_code === code ? row : null;
+    },
+    patienceMs,
+  );
 const points = (name: string) => ca.dns.set(name, { A: ["127.0.0.1"] });
 
 test("a proven domain gets a certificate, its twin too where it leads here, and the key is sealed", async () => {
