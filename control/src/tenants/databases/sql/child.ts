@@ -13,7 +13,12 @@ export class AnswerTooLarge extends Error {
 export class ChildLost extends Error {
   override readonly name = "ChildLost";
   /** Not a byte of it had gone to the server: another child may do the same. */
-  isUnheard = false;
+  isUnheard: boolean;
+
+  constructor(message: string, { isUnheard = false, ...options }: ErrorOptions & { isUnheard?: boolean } = {}) {
+    super(message, options);
+    this.isUnheard = isUnheard;
+  }
 }
 
 export type ChildAnswer = Extract<ChildMessage, { says: "given" | "refused" }>;

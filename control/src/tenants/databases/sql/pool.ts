@@ -57,7 +57,7 @@ export function createPool(clock: Clock, spareMax: number): Pool {
       const child = take();
       try {
         const isIdle = await within(clock, startMs, child.idle(), () => false);
-        if (!isIdle) throw new ChildLost("a child did not start");
+        if (!isIdle) throw new ChildLost("a child did not start", { isUnheard: true });
         const result = await work(child);
         void giveBack(child);
         return result;

@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import type { AddressInfo, Server } from "node:net";
 import { connect, createServer } from "node:net";
@@ -142,6 +143,18 @@ describe("children", () => {
     for (const pid of await children()) process.kill(pid, "SIGKILL");
     await refused;
     expect((await runner.ask(target, "query", asked)).given.rows).toEqual([[1]]);
+  });
+
+  test("that are killed while they start are replaced", async () => {
+    // Read at once: looking through all processes takes longer than a start.
+    const own = () => readFileSync(`/proc/self/task/${process.pid}/children`, "utf8").trim().split(" ");
+    const before = new Set(own());
+    await using fresh = testRunner();
+    const answer = fresh.ask(target, "query", asked);
+    const starting = own().filter((pid) => !before.has(pid));
+    for (const pid of starting) process.kill(Number(pid), "SIGKILL");
+    expect(starting).not.toEqual([]);
+    expect((await answer).given.rows).toEqual([[1]]);
   });
 
   test("are told no secret by their command line or environment", async () => {

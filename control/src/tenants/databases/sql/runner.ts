@@ -16,8 +16,8 @@ const waiters = { total: 256, perKey: 128 };
 /** Statements that are being ended at once. They never wait for those that they end. */
 const endingsAtOnce = 4;
 const spareChildrenMax = 4;
-/** Of children that are lost before the server heard of a request. */
-const triesMax = 3;
+/** Of children that are lost before the server heard of a request: all that wait may have ended, and nobody has noticed. */
+const triesMax = spareChildrenMax + 1;
 
 /** Until a server has let us in. */
 const connectMs = 5_000;
