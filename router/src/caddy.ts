@@ -2,6 +2,7 @@ import { request as httpRequest } from "node:http";
 import { canonicalJson } from "@svc/runtime/canonical-json";
 import type { Clock } from "@svc/runtime/clock";
 import { run } from "@svc/runtime/command";
+import { readAnswer } from "@svc/runtime/http-answer";
 import { programAt } from "@svc/runtime/programs";
 import type { Wake } from "@svc/runtime/wake";
 import type { Log } from "./log.ts";
@@ -86,17 +87,7 @@ function call(
     });
     sent.once("error", fail);
     sent.once("response", (answer) => {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      answer.on("data", (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes > answerBytesMax) answer.destroy(new Error("its answer is too long"));
-        else chunks.push(chunk);
-      });
-      answer.once("error", fail);
-      answer.once("end", () =>
-        resolve({ status: answer.statusCode ?? 0, body: Buffer.concat(chunks).toString("utf8") }),
-      );
+      readAnswer(answer, answerBytesMax).then((text) => resolve({ status: answer.statusCode ?? 0, body: text }), fail);
     });
     sent.end(body);
   });

@@ -3,6 +3,7 @@ import { request as httpRequest } from "node:http";
 import { join } from "node:path";
 import type { Challenge } from "@svc/proto/edge";
 import type { Clock } from "@svc/runtime/clock";
+import { readAnswer } from "@svc/runtime/http-answer";
 import { createLimiter } from "@svc/runtime/limiter";
 import type { Log } from "../log.ts";
 import { isHost } from "../names.ts";
@@ -94,14 +95,7 @@ function ask(clock: Clock, listen: string, host: string, path: string): Promise<
     });
     sent.once("error", reject);
     sent.once("response", (answer) => {
-      let text = "";
-      answer.setEncoding("utf8");
-      answer.on("data", (chunk: string) => {
-        text += chunk;
-        if (text.length > answerBytesMax) answer.destroy(new Error("the answer is too long"));
-      });
-      answer.once("error", reject);
-      answer.once("end", () => resolve(answer.statusCode === 200 ? text : null));
+      readAnswer(answer, answerBytesMax).then((text) => resolve(answer.statusCode === 200 ? text : null), reject);
     });
     sent.end();
   });

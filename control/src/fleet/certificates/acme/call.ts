@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, request } from "node:http";
 import { request as secureRequest } from "node:https";
 import type { Clock } from "@svc/runtime/clock";
+import { readAnswer } from "@svc/runtime/http-answer";
 import { AcmeError } from "./problem.ts";
 
 export interface CaAnswer {
@@ -59,20 +60,9 @@ export function createCallCa({
       });
       sent.once("error", fail);
       sent.once("response", (answer) => {
-        const chunks: Buffer[] = [];
-        let bytes = 0;
-        answer.on("data", (chunk: Buffer) => {
-          bytes += chunk.length;
-          if (bytes > answerBytesMax) answer.destroy(new Error("its answer is too long"));
-          else chunks.push(chunk);
-        });
-        answer.once("error", fail);
-        answer.once("end", () =>
-          resolve({
-            status: answer.statusCode ?? 0,
-            headers: answer.headers,
-            body: Buffer.concat(chunks).toString("utf8"),
-          }),
+        readAnswer(answer, answerBytesMax).then(
+          (body) => resolve({ status: answer.statusCode ?? 0, headers: answer.headers, body }),
+          fail,
         );
       });
       sent.end(call.body);
