@@ -17,7 +17,7 @@ export interface Salts {
 const hoursPerDay = 24;
 const dayMs = 86_400_000;
 /** So long after its day lines of it may still be read. */
-export const saltOutlivesDayMs = 2 * 3_600_000;
+const saltOutlivesDayMs = 2 * 3_600_000;
 const saltBytes = 32;
 const dayPattern = /^\d{4}-\d{2}-\d{2}$/;
 /** More days than control tells ahead. */
@@ -29,7 +29,19 @@ const dayOf = (hour: number): string => new Date(hour * 3_600_000).toISOString()
 
 export async function openSalts(path: string, log: Log): Promise<Salts> {
   let { told, salts } = await load(path, log);
-  const save = () => writeDurably(path, JSON.stringify({ format: 1, told, salts } satisfies z.infer<typeof stored>));
+  let onDisk = "";
+  let saving: Promise<void> = Promise.resolve();
+  /** What there is by then, one after the other: a salt that was destroyed must not come back, nor stay where writing failed. */
+  const save = (): Promise<void> => {
+    const turn = saving.then(async () => {
+      const text = JSON.stringify({ format: 1, told, salts } satisfies z.infer<typeof stored>);
+      if (text === onDisk) return;
+      await writeDurably(path, text);
+      onDisk = text;
+    });
+    saving = turn.catch(() => {});
+    return turn;
+  };
   // Asked for each page view, of which most are of one day.
   let last = { number: -1, salt: "" };
 
@@ -43,7 +55,6 @@ export async function openSalts(path: string, log: Log): Promise<Salts> {
     async learn(given) {
       const fit = given.filter(({ day, salt }) => dayPattern.test(day) && salt.length === saltBytes).slice(0, saltsMax);
       const next = Object.fromEntries(fit.map(({ day, salt }) => [day, Buffer.from(salt).toString("hex")]));
-      if (told === fit.length > 0 && JSON.stringify(next) === JSON.stringify(salts)) return;
       salts = next;
       told = fit.length > 0;
       last = { number: -1, salt: "" };
@@ -51,9 +62,7 @@ export async function openSalts(path: string, log: Log): Promise<Salts> {
     },
     async tidy(now) {
       const isOver = (day: string) => Date.parse(day) + dayMs + saltOutlivesDayMs <= now.getTime();
-      const kept = Object.entries(salts).filter(([day]) => !isOver(day));
-      if (kept.length === Object.keys(salts).length) return;
-      salts = Object.fromEntries(kept);
+      salts = Object.fromEntries(Object.entries(salts).filter(([day]) => !isOver(day)));
       last = { number: -1, salt: "" };
       await save();
     },
