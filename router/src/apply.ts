@@ -108,7 +108,8 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     toRedirect.clear();
     fetcher.want(now.bundles);
     if ([...now.routes.values()].some(leadsToEntrance)) await deps.openEntrances();
-    const bundlesChanged = putInForce(now);
+    // Whatever fails before that is done, it is done by the next round.
+    collectDue = putInForce(now) || collectDue;
     await tree.markReady();
     const complete = whole && now.problems.size === 0 && now.coming.length === 0;
     await store.save({ table: { ...aim, routes: served }, whole: complete }, unsaved);
@@ -122,13 +123,13 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
       coming: now.coming.length,
       resync: false,
     };
-    if (bundlesChanged || collectDue) {
-      collectDue = false;
+    if (collectDue) {
       const nowMs = clock.now().getTime();
       await predecessors.settle(nowMs);
       const routes = [...served.values(), ...target.routes.values()];
       const projects = whole ? new Set(routes.map(({ projectId }) => projectId)) : null;
       await bundles.collect(bundleUses(routes), projects, nowMs, predecessors.bundles());
+      collectDue = false;
     }
   }
 

@@ -5,7 +5,7 @@ import type { Sketch } from "./sketch.ts";
 import { certain, type TopValues } from "./top-values.ts";
 
 /** What there was no room for. */
-export const otherValue = "(other)";
+const otherValue = "(other)";
 
 export function rowOf(sketch: Sketch): AnalyticsRow {
   const { series, seq, projectId, channel, hour, sampled, statuses, lists } = sketch;

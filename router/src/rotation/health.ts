@@ -10,7 +10,7 @@ export interface HealthListener extends AsyncDisposable {
 /** Longer than this nobody who asks for a health waits. */
 const answerMs = 2_000;
 const connectionsMax = 64;
-export const healthPath = "/_svc/edge";
+const healthPath = "/_svc/edge";
 
 /**
  * Answers `GET /_svc/edge`: 200 when visitors are to be sent here, else 503 and why. Nothing of a request but its method and

@@ -73,7 +73,7 @@ export async function startTraffic(options: {
       await count(table);
     } catch (cause) {
       // What was read of it is read again.
-      await analytics?.rollBack(store.position());
+      await analytics?.rollBack(store.position()).catch((err) => log.error({ err }, "analytics are not rolled back"));
       throw cause;
     }
   }
@@ -117,9 +117,10 @@ export async function startTraffic(options: {
     if (lines > 0 || known === null) {
       await analytics?.keep(position);
       await store.keep(counts, position);
-      await analytics?.commit(position);
     }
+    // From here on it is counted, and is not read again.
     if (metrics !== undefined) addCounts(metrics, { counts, seconds, unknown, handshakes });
+    if (lines > 0 || known === null) await analytics?.commit(position);
     await removeFinished(finished);
   }
 
