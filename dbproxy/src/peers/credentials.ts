@@ -50,7 +50,7 @@ export function createCredentialStore(dir: string, log: Log): CredentialStore {
       if (pem === null || mark === seen) return;
       seen = mark;
       try {
-        current = open(pem, entranceCert);
+        current = open(pem, entranceCert, log);
       } catch (err) {
         return log.error({ err }, "the certificate for other proxies cannot be used: what was read before stays");
       }
@@ -68,12 +68,22 @@ async function readPems(dir: string): Promise<Pem | null> {
   return cert == null || key == null || ca == null ? null : { cert, key, ca };
 }
 
-function open(pem: Pem, entranceCert: string | null): Credentials {
+function open(pem: Pem, entranceCert: string | null, log: Log): Credentials {
   const identity = identityOfAltName(new X509Certificate(pem.cert).subjectAltName);
   if (identity?.role !== "node") throw new Error("the certificate is not a node's");
   // Throws also when key and certificate do not belong together.
   const context = createSecureContext({ ...pem, minVersion: "TLSv1.3" });
-  const entrance = entranceCert === null ? null : { ...pem, cert: entranceCert };
-  if (entrance !== null) createSecureContext(entrance);
-  return { clusterId: identity.clusterId, pem, context, entrance };
+  return { clusterId: identity.clusterId, pem, context, entrance: openEntrance(pem, entranceCert, log) };
+}
+
+/** One that does not go with the key is none, and stands in no database's way: an agent of an earlier version leaves it as it was. */
+function openEntrance(pem: Pem, cert: string | null, log: Log): Pem | null {
+  if (cert === null) return null;
+  try {
+    createSecureContext({ ...pem, cert });
+    return { ...pem, cert };
+  } catch (err) {
+    log.error({ err }, "the certificate for edges does not go with the node's key: they cannot come in");
+    return null;
+  }
 }
