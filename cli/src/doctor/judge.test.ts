@@ -99,6 +99,13 @@ test.each<[what: string, facts: Partial<Facts>, check: (typeof checkNames)[numbe
     /leads elsewhere/,
   ],
   [
+    "a domain whose certificate is not renewed",
+    { domains: { found: [aDomain({ certificate: { status: "failed", notAfter: null, reason: "The CA is away." } })] } },
+    "domains",
+    "warning",
+    /The CA is away/,
+  ],
+  [
     "no database, and none wanted",
     { branch: { found: { enabled: false, engine: "postgres", status: null } } },
     "database",

@@ -7,6 +7,7 @@ import {
   type ProjectDetailReply,
   plural,
 } from "@svc/proto";
+import { reasonsOf } from "../domains/domain.ts";
 import { type Asked, type Check, checkNames, type Finding, failed, failedBy, ok, skipped, warning } from "./check.ts";
 
 /** A database branch, as far as it matters here. */
@@ -146,10 +147,10 @@ function judgeDomains({ domains, project }: Facts): Finding {
       `${lost.domain}: ${lost.reason ?? "not verified"}`,
       `Try it again with \`svc domains verify ${lost.domain}\``,
     );
-  const troubled = domains.found.find(({ status, reason }) => status === "pending" || reason !== null);
+  const troubled = domains.found.find((each) => each.status === "pending" || reasonsOf(each).length > 0);
   if (troubled !== undefined)
     return warning(
-      `${troubled.domain}: ${troubled.reason ?? "waits for its TXT record"}`,
+      `${troubled.domain}: ${reasonsOf(troubled)[0] ?? "waits for its TXT record"}`,
       "See the records that it needs with `svc domains ls`",
     );
   return ok(`${plural(domains.found.length, "domain")}, verified`);

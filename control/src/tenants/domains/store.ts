@@ -108,7 +108,7 @@ export const storeVerdict = (
 export const openWindow = (tx: Db, id: string, verifyUntil: Date): Promise<Domain> =>
   tx
     .updateTable("custom_domain")
-    .set({ status: "pending", verify_until: verifyUntil })
+    .set({ status: "pending", verify_until: verifyUntil, reason: null })
     .where("id", "=", id)
     .returningAll()
     .executeTakeFirstOrThrow();
