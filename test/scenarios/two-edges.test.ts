@@ -80,7 +80,6 @@ const showsEverywhere = (edition: number) =>
   });
 
 const edgeOf = z.looseObject({
-  ...{ id: z.string(), name: z.string(), role: z.string(), createdAt: z.string().optional() },
   edge: z.looseObject({
     ...{ inRotation: z.boolean(), phase: z.string().nullable() },
     ...{ lacks: z.string().nullable(), unready: z.string().nullable() },

@@ -36,5 +36,5 @@ export function createEntranceCertificate(options: {
 }
 
 /** Whether the certificate names the address; empty names nothing. It is as long valid as the identity that it came with. */
-export const isFor = (entrancePem: string, address: string): boolean =>
+const isFor = (entrancePem: string, address: string): boolean =>
   entrancePem !== "" && new X509Certificate(entrancePem).checkIP(address) !== undefined;

@@ -18,12 +18,15 @@ export interface EntranceFacts {
   proxyKnows: boolean;
 }
 
+/** Whether this node is to have entrances, once its proxy can open them. */
+export const mayHaveEntrances = ({ address, isOn, edgesKnow }: Omit<EntranceFacts, "proxyKnows">): boolean =>
+  isOn && !isLoopback(address) && edgesKnow;
+
 /**
  * Whether a container that begins now is to be behind an entrance. Whoever does not know them finds it published in the clear
  * otherwise, as before; that the proxy is away for the moment is no reason for it.
  */
-export const goesBehindEntrance = ({ address, isOn, edgesKnow, proxyKnows }: EntranceFacts): boolean =>
-  isOn && !isLoopback(address) && edgesKnow && proxyKnows;
+export const goesBehindEntrance = (facts: EntranceFacts): boolean => mayHaveEntrances(facts) && facts.proxyKnows;
 
 /** Whether a container published at `upstream` is behind an entrance of the node: what its journal has lost. */
 export const isHidden = (upstream: string | null, address: string): boolean =>

@@ -15,6 +15,7 @@ import { connectServer } from "../databases/socket.ts";
 import { socketPathOf } from "../databases/socket-dir.ts";
 import type { DatabaseTables } from "../databases/table-writer.ts";
 import { createEntranceCertificate } from "../entrances/certificate.ts";
+import { mayHaveEntrances } from "../entrances/rules.ts";
 import { watchEngine } from "../housekeeping.ts";
 import type { Journal } from "../journal/journal.ts";
 import { copySampleLoop } from "../keepers/sample-loop.ts";
@@ -24,7 +25,6 @@ import { createLogAnswers } from "../logs/query.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { type Readiness, watchGauges } from "../metrics/serve.ts";
 import type { IsolationGuard } from "../network/iptables.ts";
-import { isLoopback } from "../network/loopback.ts";
 import { IdentityReplacedError, rejoin } from "../rejoin.ts";
 import { converse } from "../session.ts";
 import { measureCapacity } from "../stats/capacity.ts";
@@ -234,7 +234,7 @@ export async function runNode(options: {
       databases,
       onEntrances(edgesKnow) {
         entrances.hear(edgesKnow);
-        if (edgesKnow && config.entrances && !isLoopback(address)) entranceCertificate.need();
+        if (mayHaveEntrances({ address, isOn: config.entrances, edgesKnow })) entranceCertificate.need();
       },
       volumes,
       disk,
