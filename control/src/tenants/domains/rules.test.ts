@@ -10,7 +10,7 @@ import {
   routeRefusal,
 } from "./rules.ts";
 
-const plan = { maxCustomDomains: 2, maxDatabases: 1, previewsEnabled: true, devSyncEnabled: true };
+const plan = { maxCustomDomains: 2, previewsEnabled: true, devSyncEnabled: true };
 const claim = (more: Partial<Claim> = {}): Claim => ({
   ...{ status: "pending", isOwn: false, isOfOwner: false, isFailing: false },
   ...more,
@@ -19,7 +19,6 @@ const claim = (more: Partial<Claim> = {}): Claim => ({
 describe("a domain is attached", () => {
   test.each([
     { when: "nobody claims it", claims: [], count: 1, code: null },
-    { when: "the plan has no databases", plan: { ...plan, maxDatabases: 0 }, code: "PLAN_FEATURE_UNAVAILABLE" },
     { when: "the plan has no domains", plan: { ...plan, maxCustomDomains: 0 }, code: "PLAN_FEATURE_UNAVAILABLE" },
     { when: "the project has as many as it may", count: 2, code: "QUOTA_EXCEEDED" },
     { when: "a downgraded plan allows fewer than there are", count: 5, code: "QUOTA_EXCEEDED" },

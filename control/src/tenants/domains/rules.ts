@@ -12,7 +12,6 @@ export interface Refusal {
 /** What a plan says of custom domains. */
 export interface DomainPlan {
   maxCustomDomains: number;
-  maxDatabases: number;
   previewsEnabled: boolean;
   devSyncEnabled: boolean;
 }
@@ -28,15 +27,14 @@ export interface Claim {
 }
 
 /**
- * What stands against attaching a domain. What is paid for has domains and databases alike, so a plan without the one has
- * not the other. Exact while the project and the name are locked.
+ * What stands against attaching a domain. Exact while the project and the name are locked.
  *
  * @param count domains that the project has
  * @param claims of the same name
  */
 export function additionRefusal(plan: DomainPlan, count: number, claims: readonly Claim[]): Refusal | null {
   const { maxCustomDomains } = plan;
-  if (plan.maxDatabases === 0 || maxCustomDomains === 0) return noDomains;
+  if (maxCustomDomains === 0) return noDomains;
   if (claims.some(({ isOwn }) => isOwn)) return { code: "CONFLICT", message: "The project has that domain already." };
   if (claims.some(({ status, isFailing }) => status === "verified" && !isFailing))
     return { code: "CONFLICT", message: "Another project has proven that domain." };

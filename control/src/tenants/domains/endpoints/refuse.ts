@@ -11,7 +11,8 @@ export function throwIf(refusal: Refusal | null): void {
 export async function loadDomainPlan(db: Db, ownerId: string): Promise<DomainPlan> {
   const plan = await planOfUser(db, ownerId);
   return {
-    ...{ maxCustomDomains: plan.max_custom_domains, maxDatabases: plan.max_databases },
+    // What is paid for has domains and databases alike, so a plan without the one has not the other.
+    maxCustomDomains: plan.max_databases === 0 ? 0 : plan.max_custom_domains,
     ...{ previewsEnabled: plan.previews_enabled, devSyncEnabled: plan.dev_sync_enabled },
   };
 }
