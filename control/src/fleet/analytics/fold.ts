@@ -58,12 +58,14 @@ export async function foldDays({ clock, db }: { clock: Clock; db: Db }): Promise
   });
 }
 
-/** Deletes hours that have had their time; their days stay. Returns how many rows went. */
+/** Deletes hours that have had their time and are in their days, which stay. Returns how many rows went. */
 export async function expireAnalytics({ clock, db }: { clock: Clock; db: Db }): Promise<number> {
   const before = `${dayOf(new Date(clock.now().getTime() - hoursKeptDays * dayMs))}T00:00:00Z`;
   const { numAffectedRows = 0n } = await sql`
     delete from analytics_hour where (project_id, channel, hour, edge_id, series) in (
-      select project_id, channel, hour, edge_id, series from analytics_hour where hour < ${before}::timestamptz
+      select project_id, channel, hour, edge_id, series from analytics_hour aged where hour < ${before}::timestamptz
+        and not exists (select from analytics_unfolded waiting where waiting.project_id = aged.project_id
+          and waiting.channel = aged.channel and waiting.day = (aged.hour at time zone 'UTC')::date)
       order by hour limit ${rowsPerStatement} for update skip locked)`.execute(db);
   return Number(numAffectedRows);
 }

@@ -6,6 +6,9 @@ import { expireAnalytics, foldDays } from "./fold.ts";
 import { foldMonths } from "./fold-months.ts";
 import { destroySalts, keepSalts } from "./salts.ts";
 
+/** After midnight every site has a day that is over. What these do not get to, the next call does. */
+const roundsMax = 100;
+
 /**
  * Makes and destroys salts, adds days and months up, and deletes hours that are in them for good. Each may be repeated.
  *
@@ -20,7 +23,7 @@ export async function keepAnalytics(deps: {
 }): Promise<void> {
   const destroyed = deps.isWanted ? await keepSalts(deps) : await destroySalts(deps.db);
   if (destroyed > 0) deps.log.info({ destroyed }, "salts of visitors are destroyed");
-  await foldDays(deps);
-  await foldMonths(deps);
+  for (const fold of [foldDays, foldMonths])
+    for (let rounds = 0; rounds < roundsMax && (await fold(deps)) > 0; rounds += 1);
   await expireAnalytics(deps);
 }
