@@ -19,9 +19,6 @@ const exactMax = 256;
 /** First byte of the encoding. */
 const format = { keys: 1, registers: 2 } as const;
 
-/** What an encoded one has at most, in bytes. */
-export const uniquesBytesMax = 1 + registerCount;
-
 export const noUniques = (): Uniques => ({ keys: new Set(), registers: null });
 
 /** @param key the first 8 bytes of a hash, in hex */

@@ -19,7 +19,6 @@ export type DnsStatus = (typeof dnsStatuses)[number];
 
 /** none: none is wanted now. pending: it is on its way. failed: it could not be had, and is tried again. */
 export const domainCertificateStatuses = ["none", "pending", "issued", "failed"] as const;
-export type DomainCertificateStatus = (typeof domainCertificateStatuses)[number];
 
 /** What the owner of a zone writes into it. */
 const domainRecords = replyObject({

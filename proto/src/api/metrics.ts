@@ -11,7 +11,6 @@ export const resourcesQuery = z.strictObject({
   span: span.default(figureSpanDefault),
   channel: channel.exactOptional(),
 });
-export type ResourcesQuery = z.output<typeof resourcesQuery>;
 
 /** `hours` is another way to say how far back, in hours; where both are given it is `span`. */
 export const metricsQuery = z.strictObject({

@@ -14,12 +14,9 @@ export async function forgetCertificates(db: Db): Promise<number> {
   const certificates = await db
     .deleteFrom("certificate")
     .where("order_url", "is", null)
-    .where((where) =>
-      where.or([
-        where("not_after", "<", daysAgo(unwantedDays)),
-        where.and([where("not_after", "is", null), where("next_at", "<", daysAgo(unwantedDays))]),
-      ]),
-    )
+    // One that is wanted has another attempt before it.
+    .where("next_at", "<", daysAgo(unwantedDays))
+    .where((where) => where.or([where("not_after", "is", null), where("not_after", "<", daysAgo(unwantedDays))]))
     .executeTakeFirst();
   return Number(orders.numDeletedRows) + Number(certificates.numDeletedRows);
 }

@@ -13,7 +13,7 @@ import type { AcmeOrder } from "./acme/client.ts";
 import { createRequest } from "./acme/csr.ts";
 import { dnsValue, keyAuthorization, newKeyPem } from "./acme/jws.ts";
 import { BadChain, readLeaf } from "./acme/leaf.ts";
-import { AcmeError } from "./acme/problem.ts";
+import { AcmeError, readProblem } from "./acme/problem.ts";
 import { findObstacle } from "./checks.ts";
 import type { FindIssuer, Issuer } from "./issuers.ts";
 import { chooseCa, momentWithin, orderMoment } from "./rules.ts";
@@ -358,7 +358,9 @@ async function reasonOf(
   signal: AbortSignal,
 ): Promise<Failure> {
   const { challenges } = await client.authorization(kid, authorizations[0] ?? "", signal);
-  const problem = challenges.find((challenge) => challenge.error !== undefined)?.error ?? error;
-  const type = (problem?.type ?? "refused").replace("urn:ietf:params:acme:error:", "");
-  return refusal(type, problem?.detail ?? "The CA refused the order and does not say why.");
+  const problem = readProblem(
+    400,
+    challenges.find((challenge) => challenge.error !== undefined)?.error ?? error ?? null,
+  );
+  return refusal(problem?.type ?? "refused", problem?.detail || "The CA refused the order and does not say why.");
 }

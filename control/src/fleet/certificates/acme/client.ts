@@ -89,8 +89,9 @@ export function createAcmeClient(options: AcmeOptions): AcmeClient {
     const kept = nonces.pop();
     if (kept !== undefined) return kept;
     const { newNonce } = await directory(signal);
-    const { headers } = await call({ method: "HEAD", url: newNonce }, signal);
-    const nonce = headers["replay-nonce"];
+    const answer = await call({ method: "HEAD", url: newNonce }, signal);
+    if (answer.status >= 300) throw errorOf(answer, clock.now());
+    const nonce = answer.headers["replay-nonce"];
     if (typeof nonce !== "string") throw new AcmeError("nonsense", "the CA gives no nonce");
     return nonce;
   }

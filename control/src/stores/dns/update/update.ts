@@ -17,7 +17,6 @@ export class UpdateRefused extends Error {
 }
 
 const timeoutMs = 15_000;
-const replyBytesMax = 65_535;
 
 /**
  * Changes a zone (RFC 2136, over TCP, signed by RFC 8945 with hmac-sha256). May be repeated. Throws `UpdateRefused` for what
@@ -59,7 +58,6 @@ async function exchange(
       if (read.length < 2) continue;
       const length = read.readUInt16BE();
       if (read.length >= 2 + length) return read.subarray(2, 2 + length);
-      if (read.length > replyBytesMax) break;
     }
     throw new BadMessage("the DNS server ends the connection without an answer");
   } finally {
