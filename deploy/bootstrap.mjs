@@ -91,6 +91,7 @@ const commands = {
   sim: { programs: false, run: (args) => runNode("test/sim/main.ts", args) },
   bench: { programs: true, run: (args) => runNode("test/bench/main.ts", args) },
   "bench:cluster": { programs: true, run: (args) => runNode("test/bench/cluster/main.ts", args) },
+  "edge:build": { programs: false, run: () => runNode("deploy/src/edge-caddy/main.ts", []) },
   check: { programs: false, run: () => runChecks(root, environment()) },
   generate: { programs: false, run: () => generate(root, environment()) },
 };

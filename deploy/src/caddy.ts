@@ -4,6 +4,8 @@ import { totalmem } from "node:os";
 import { join } from "node:path";
 import { caddyEnvironment } from "@svc/runtime/caddy-environment";
 import { writeDurably } from "@svc/runtime/durable-file";
+import { programAt } from "@svc/runtime/programs";
+import { edgeCaddy } from "./edge-caddy/built.ts";
 import { environmentOf } from "./environment.ts";
 import type { ProgramSpec } from "./program.ts";
 
@@ -26,7 +28,7 @@ export async function provideCaddy(options: {
   return {
     spec: {
       name: "caddy",
-      argv: ["caddy", "run", "--config", config, "--resume"],
+      argv: [programAt("caddy", edgeCaddy(options.env)), "run", "--config", config, "--resume"],
       env: environmentOf(options.env, {
         ...caddyEnvironment(totalmem()),
         XDG_DATA_HOME: join(options.dir, "data"),

@@ -2,6 +2,7 @@ import { cpus, totalmem } from "node:os";
 import { join } from "node:path";
 import type { DatabaseEngine } from "@svc/proto";
 import type { Argv } from "@svc/runtime/programs";
+import { edgeCaddy } from "./edge-caddy/built.ts";
 import { environmentOf } from "./environment.ts";
 import type { Layout } from "./layout.ts";
 import { nodeBinary, repositoryRoot } from "./paths.ts";
@@ -216,6 +217,7 @@ export const routerSpec = (
     SVC_EDGE_HEALTH_LISTEN: `${address}:${facts.ports.edgeHealth}`,
     SVC_EDGE_TLS: facts.acme === true ? "acme" : "internal",
     SVC_CADDY_ADMIN: caddyAdmin,
+    SVC_CADDY_BINARY: edgeCaddy(facts.env),
     SVC_ROUTER_LISTEN: `${address}:${facts.ports.pages}`,
     SVC_EDGE_CERTIFICATES_LISTEN: `${address}:${facts.ports.certificates}`,
     SVC_CONTENT_DOMAIN: contentDomain,

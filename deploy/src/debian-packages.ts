@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { run } from "@svc/runtime/command";
+import { CommandError, run } from "@svc/runtime/command";
 import { argv } from "@svc/runtime/programs";
 import { mirrorIn, securityMirrorIn } from "./mirror.ts";
 import { readSources, type Suite } from "./rootfs.ts";
@@ -40,7 +40,7 @@ export async function layPackages(root: string, options: PackageOptions): Promis
   await mkdir(cacheDir, { recursive: true });
   const work = await mkdtemp(join(cacheDir, "packages-"));
   try {
-    const settings = await writeSettings(work, suite);
+    const settings = await writeSettings(work, { suite, kind: "deb" });
     const apt = (...words: string[]) => argv("apt-get", ...settings, ...words);
     await run(apt("update"), { timeoutMs: indexMs, signal });
     const { stdout } = await run(apt("--simulate", "install", ...packages), { signal });
@@ -63,8 +63,43 @@ export async function layPackages(root: string, options: PackageOptions): Promis
   }
 }
 
+/**
+ * Downloads what a Debian package is made of into the directory `dir`, as it is: one file that ends in `.dsc`, and those that
+ * this names. A mirror may not have the sources of an update for security; then they are those of the release.
+ *
+ * @returns whether they are those of the release although there is an update
+ */
+export async function fetchSource(
+  dir: string,
+  { suite, name, cacheDir, signal }: { suite: Suite; name: string; cacheDir: string; signal: AbortSignal },
+): Promise<{ isOutdated: boolean }> {
+  const from = async (withUpdates: boolean): Promise<void> => {
+    const work = await mkdtemp(join(cacheDir, "packages-"));
+    try {
+      const settings = await writeSettings(work, { suite, kind: "deb-src", withUpdates });
+      await run(argv("apt-get", ...settings, "update"), { timeoutMs: indexMs, signal });
+      const download = ["source", "--download-only", name];
+      await run(argv("apt-get", ...settings, ...download), { cwd: dir, timeoutMs: downloadMs, signal });
+    } finally {
+      await rm(work, { recursive: true, force: true });
+    }
+  };
+  try {
+    await from(true);
+    return { isOutdated: false };
+  } catch (cause) {
+    if (!(cause instanceof CommandError)) throw cause;
+    for (const left of await readdir(dir)) await rm(join(dir, left), { force: true });
+    await from(false);
+    return { isOutdated: true };
+  }
+}
+
 /** Arguments by which apt works in `work` on another release than the machine's, and leaves the machine's own state alone. */
-async function writeSettings(work: string, suite: Suite): Promise<string[]> {
+async function writeSettings(
+  work: string,
+  { suite, kind, withUpdates = true }: { suite: Suite; kind: "deb" | "deb-src"; withUpdates?: boolean },
+): Promise<string[]> {
   await mkdir(join(work, "state/lists/partial"), { recursive: true });
   await mkdir(join(work, "cache/archives/partial"), { recursive: true });
   // Nothing counts as installed, so that everything is taken along that something depends on.
@@ -74,8 +109,8 @@ async function writeSettings(work: string, suite: Suite): Promise<string[]> {
   if (mirror === null) throw new Error("apt's sources on this machine name no mirror of Debian");
   const security = securityMirrorIn(sources);
   const lines = [
-    `deb ${mirror} ${suite} main`,
-    ...(security === null ? [] : [`deb ${security} ${suite}-security main`]),
+    `${kind} ${mirror} ${suite} main`,
+    ...(security === null || !withUpdates ? [] : [`${kind} ${security} ${suite}-security main`]),
   ];
   await writeFile(join(work, "sources.list"), `${lines.join("\n")}\n`);
   const own = {
