@@ -1,7 +1,10 @@
+import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { Readable } from "node:stream";
 import { RegistryError } from "@svc/registry";
 import type { Clock } from "@svc/runtime/clock";
@@ -17,6 +20,7 @@ import { gateDirName, parseEntry, predecessorsDirName } from "./names.ts";
 import { openGateFiles } from "./password/gate-files.ts";
 import { openGates } from "./password/gates.ts";
 import { tableText } from "./table.ts";
+import { createTableFeed } from "./table-feed.ts";
 import { createTableStore, digestOf } from "./table-store.ts";
 import { aBundle, digestOfBundle, filesBundle } from "./testing/bundle.ts";
 import { quiet } from "./testing/edge.ts";
@@ -43,6 +47,8 @@ afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
+const moduleSocket = () => join(dir, "caddy.sock.table");
+
 /** @param clock of what is to be done later, and of dates */
 async function open(clock: Clock = systemClock): Promise<void> {
   applied = [];
@@ -55,6 +61,7 @@ async function open(clock: Clock = systemClock): Promise<void> {
   };
   const gates = await openGates(systemClock, join(dir, "gates"), openGateFiles(join(dir, "tree", gateDirName)), quiet);
   const store = createTableStore(join(dir, "table"), quiet);
+  const feed = createTableFeed(systemClock, moduleSocket(), tree, quiet);
   applier = await startApplier({
     openEntrances: async () => {},
     clock,
@@ -66,6 +73,7 @@ async function open(clock: Clock = systemClock): Promise<void> {
       },
     },
     tree,
+    feed,
     bundles,
     predecessors: openPredecessors(
       dir,
@@ -81,6 +89,7 @@ async function open(clock: Clock = systemClock): Promise<void> {
   close = async () => {
     await applier[Symbol.asyncDispose]();
     await store[Symbol.asyncDispose]();
+    feed[Symbol.dispose]();
     tree[Symbol.dispose]();
     await gates[Symbol.asyncDispose]();
   };
@@ -278,4 +287,29 @@ test("what cannot be kept is not reported as applied", async () => {
   diskIsFull = false;
   applier.poke();
   await reported({ generation: 2n, error: "" });
+});
+
+test("what Caddy's module does not take is not reported as applied, and is told again", async () => {
+  applier.submit(aComplete(1, [a]));
+  await reported({ generation: 1n });
+  let refuses = true;
+  const heard: unknown[] = [];
+  const sockets = new Set<Socket>();
+  await using module = createServer((socket) => {
+    sockets.add(socket);
+    createInterface({ input: socket.on("error", () => {}) }).on("line", (line) => {
+      if (refuses) return void socket.destroy();
+      const { generation, targets } = JSON.parse(line);
+      heard.push(targets);
+      socket.write(`${JSON.stringify({ generation })}\n`);
+    });
+  });
+  using _ended = { [Symbol.dispose]: () => sockets.forEach((socket) => void socket.destroy()) };
+  await once(module.listen(moduleSocket()), "listening");
+  applier.submit(aDelta(1, 2, { removed: ["a.test"], upserts: [b] }));
+  await reported({ generation: 1n, error: "the edge could not keep the table" });
+  refuses = false;
+  applier.poke();
+  await reported({ generation: 2n, error: "" });
+  expect(heard).toEqual([await looksUp()]);
 });

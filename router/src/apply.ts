@@ -10,6 +10,7 @@ import type { Gates } from "./password/gates.ts";
 import { machineOf, withoutSilent } from "./reach/rules.ts";
 import { type Servable, servable } from "./servable.ts";
 import { decide, emptyTable, type Table, tableText } from "./table.ts";
+import type { TableFeed } from "./table-feed.ts";
 import { digestOf, type TableStore } from "./table-store.ts";
 import type { NameTree } from "./tree.ts";
 
@@ -46,6 +47,7 @@ export interface Applier extends AsyncDisposable {
 export interface ApplierDeps {
   store: TableStore;
   tree: NameTree;
+  feed: Pick<TableFeed, "tell">;
   bundles: BundleStore;
   predecessors: Predecessors;
   gates: Pick<Gates, "use">;
@@ -73,7 +75,7 @@ const behindToldMax = 1000;
  * still there, because control takes nothing away before the report.
  */
 export async function startApplier(deps: ApplierDeps): Promise<Applier> {
-  const { store, tree, bundles, predecessors, gates, onApplied, metrics, clock, log } = deps;
+  const { store, tree, feed, bundles, predecessors, gates, onApplied, metrics, clock, log } = deps;
   const kept = await store.load();
   let target: Table = kept?.table ?? emptyTable;
   let whole = kept?.whole ?? true;
@@ -109,7 +111,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     fetcher.want(now.bundles);
     if ([...now.routes.values()].some(leadsToEntrance)) await deps.openEntrances();
     // Whatever fails before that is done, it is done by the next round.
-    collectDue = putInForce(now) || collectDue;
+    collectDue = (await putInForce(now)) || collectDue;
     await tree.markReady();
     const complete = whole && now.problems.size === 0 && now.coming.length === 0;
     await store.save({ table: { ...aim, routes: served }, whole: complete }, unsaved);
@@ -139,7 +141,7 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     (typeof each === "string" ? served.get(each)?.gate : each.gate) ?? "";
 
   /** Changes the tree and takes over what succeeded. Returns whether a bundle came or went. */
-  function putInForce(now: Servable): boolean {
+  async function putInForce(now: Servable): Promise<boolean> {
     const names = new Map<string, string>();
     for (const [host, route] of now.routes) {
       const named = route && targetName(withoutSilent(route, silent), bundles.hasRules);
@@ -150,6 +152,13 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     // The cookies of a gate are there before its hosts name it, and as long as one does.
     if (guarded) gates.use(wicketsOf([...served.values(), ...coming]));
     const failures = tree.serve([...now.routes.keys()], names);
+    // Before anything counts as served: what this fails for is done again.
+    try {
+      if (now.routes.size > 0) await feed.tell(now.routes.keys());
+    } catch (cause) {
+      for (const host of now.routes.keys()) toRedirect.add(host);
+      throw cause;
+    }
     let bundlesChanged = false;
     for (const [host, route] of now.routes) {
       const problem = failures.get(host);

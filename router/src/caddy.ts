@@ -111,6 +111,12 @@ export async function usableCaddy(binary: string, inFront: InFront): Promise<str
   return version;
 }
 
+/** Whether a Caddy that does has a module; `name` as `caddy list-modules` has it. */
+export async function hasModule(binary: string, name: string): Promise<boolean> {
+  const { stdout } = await run([programAt("caddy", binary), "list-modules"], { timeoutMs: 10_000 });
+  return stdout.split("\n").some((line) => line.split(" ")[0] === name);
+}
+
 const lookEveryMs = 2000;
 const tryAgainMs = 250;
 const refusedAgainMs = 10_000;

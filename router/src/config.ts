@@ -75,7 +75,7 @@ export const settings = z.object({
   SVC_EDGE_TLS: z.enum(["internal", "acme", "off"]).default("internal"),
   /** Unix socket of Caddy's administration. */
   SVC_CADDY_ADMIN: path.default("/run/svc/caddy.sock"),
-  /** Asked for its version; Caddy itself is started by somebody else. */
+  /** Asked for its version and its modules; Caddy itself is started by somebody else. */
   SVC_CADDY_BINARY: z.string().default("caddy"),
   /** The router's own server, for Caddy. On loopback. */
   SVC_ROUTER_LISTEN: ofLoopback.default("127.0.0.1:7480"),

@@ -10,7 +10,7 @@ import { createFetcher } from "./bundles/fetcher.ts";
 import { openPredecessors } from "./bundles/predecessors.ts";
 import type { BundlePull } from "./bundles/pull.ts";
 import { openBundleStore } from "./bundles/store.ts";
-import { createCaddyAdmin, keepConfigured, usableCaddy } from "./caddy.ts";
+import { createCaddyAdmin, hasModule, keepConfigured, usableCaddy } from "./caddy.ts";
 import { type Certificates, openCertificates } from "./certificates/certificates.ts";
 import { type Challenges, openChallenges } from "./certificates/challenges.ts";
 import type { Config } from "./config.ts";
@@ -27,12 +27,14 @@ import { openGateFiles } from "./password/gate-files.ts";
 import { type Gates, openGates } from "./password/gates.ts";
 import { createLogin } from "./password/login.ts";
 import { watchReach } from "./reach/watch.ts";
+import { edgeModule, tableSocketOf } from "./render/edge-module.ts";
 import type { EntranceFiles } from "./render/entrance-tls.ts";
 import { renderConfig } from "./render/render.ts";
 import { openRotation, type Rotation } from "./rotation/rotation.ts";
 import { createStanding, type Standing } from "./rotation/standing.ts";
 import { createAnswerByRules } from "./site-rules/answer.ts";
 import { openKeptRules } from "./site-rules/kept-rules.ts";
+import { createTableFeed } from "./table-feed.ts";
 import { createTableStore } from "./table-store.ts";
 import { openBatchStore } from "./traffic/batch-store.ts";
 import { startTraffic, type Traffic } from "./traffic/traffic.ts";
@@ -111,10 +113,12 @@ export async function startEdge(
     within.abort();
   };
   const store = opened.use(createTableStore(join(config.dir, "table"), log));
+  const feed = opened.use(createTableFeed(clock, tableSocketOf(config.adminSocket), tree, log));
   const applier = opened.use(
     await startApplier({
       store,
       tree,
+      feed,
       bundles,
       predecessors,
       gates,
@@ -243,6 +247,7 @@ export async function startEdge(
         answerTimeoutMs: deps.answerTimeoutMs ?? answerTimeoutMs,
         logsVisits: config.analytics !== "off",
         entrance,
+        hasEdgeModule: await hasModule(config.caddyBinary, edgeModule),
       });
     },
     onConfigured(closing) {

@@ -141,7 +141,11 @@ test("a router that comes back serves the last good table, whatever became of th
 
 test("before the table is there nobody is told that a site does not exist", async () => {
   await edge.stopRouter();
+  // As after a start of the machine.
+  await edge.caddy.kill();
   await rm(edge.config.tableDir, { recursive: true });
+  await edge.caddy.restart();
+  await waitFor(async () => (await ask(edge.http, host)).status === 503);
   const answer = await ask(edge.http, host);
   expect(answer).toMatchObject({ status: 503, body: pageHtml(pages.starting), headers: { "retry-after": "2" } });
 });

@@ -20,6 +20,8 @@ import { nextSequence, type TreeStep, treeSteps } from "./tree-steps.ts";
 export interface NameTree extends Disposable {
   /** Hosts that have an entry. */
   hosts(): Iterable<string>;
+  /** Name of the target that a host serves; null for one without an entry. */
+  target(host: string): string | null;
   /** Makes `hosts` serve `wanted` (target name by host). Returns why, for each host where that failed. */
   serve(hosts: readonly string[], wanted: ReadonlyMap<string, string>): Map<string, string>;
   /** From now on a host without entry is unknown, and not one that may still come. */
@@ -86,6 +88,7 @@ export async function openTree(clock: Clock, dir: string, immutablesDir: string,
 
   return {
     hosts: () => entries.keys(),
+    target: (host) => targetOf(entries.get(host) ?? []),
     serve(hosts, wanted) {
       const failures = new Map<string, string>();
       const idle: string[] = [];
@@ -129,6 +132,11 @@ export async function openTree(clock: Clock, dir: string, immutablesDir: string,
       retiring.clear();
     },
   };
+}
+
+function targetOf(names: readonly string[]): string | null {
+  const [inForce] = names.toSorted();
+  return inForce === undefined ? null : (parseEntry(inForce)?.target ?? null);
 }
 
 const ours: ReadonlySet<string> = new Set([readyName, gateDirName, filesDirName, predecessorsDirName]);

@@ -27,10 +27,11 @@ import { readsOfOne } from "./reads.ts";
 import { median, type Row, renderTable } from "./table.ts";
 import { firstDeploysTogether } from "./together.ts";
 
-// The edge has measurements of its own, which need no platform: `npm run bench -- edge`, `-- edges`,
+// The edge has measurements of its own, which need no platform: `npm run bench -- edge`, `-- edge-changes`, `-- edges`,
 // `-- analytics`, `-- certificates`, `-- edge-node`.
 const ofEdge = new Map([
   ["edge", "router/src/testing/bench.ts"],
+  ["edge-changes", "router/src/testing/bench-changes.ts"],
   ["edges", "router/src/testing/bench-edges.ts"],
   ["analytics", "router/src/testing/bench-analytics.ts"],
   ["certificates", "router/src/testing/bench-certificates.ts"],

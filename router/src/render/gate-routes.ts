@@ -73,11 +73,17 @@ const cookieRoutes = ({ tableDir }: GateOptions, more?: JsonObject): CaddyRoute[
   return [
     {
       match: [more === undefined ? shown : inOrder(more, shown)],
-      handle: [setVars({ svc_gate: "passed" }), withoutCookie, privateByDefault, privateOnly],
+      handle: [setVars({ svc_gate: "passed" }), ...inside],
     },
-    { match: [inOrder(passed, equals("{http.request.header.Cookie}", ""))], handle: [withoutEmptyCookie] },
+    { match: [inOrder(passed, noCookieLeft)], handle: [withoutEmptyCookie] },
   ];
 };
+
+/** What comes before the site for whoever showed the cookie of its gate. */
+export const insideRoutes = (): CaddyRoute[] => [
+  { handle: inside },
+  { match: [noCookieLeft], handle: [withoutEmptyCookie] },
+];
 
 /**
  * The same for entries that `matcher` matches, without a list of routes of its own.
@@ -167,4 +173,7 @@ const privateOnly: JsonObject = {
   },
 };
 
+const inside = [withoutCookie, privateByDefault, privateOnly];
+
+const noCookieLeft = equals("{http.request.header.Cookie}", "");
 const withoutEmptyCookie: JsonObject = { handler: "headers", request: { delete: ["Cookie"] } };

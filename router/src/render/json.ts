@@ -44,6 +44,11 @@ export const matches = (value: string, pattern: string, name?: string): JsonObje
 
 export const not = (...sets: JsonObject[]): JsonObject => ({ not: sets });
 
+/** Matches everything. */
+export const always: JsonObject = { path: ["*"] };
+/** Matches nothing. */
+export const never: JsonObject = not(always);
+
 /**
  * Matches when both do, the first before the second: of matchers in one set Caddy tries any first, and one may be much
  * dearer, or name what only the other has held to a pattern.

@@ -26,6 +26,7 @@ const options: RenderOptions = {
   entrance: null,
   inFront: { by: "none" },
   closing: false,
+  hasEdgeModule: false,
 };
 const text = (change: Partial<RenderOptions> = {}) => JSON.stringify(renderConfig({ ...options, ...change }));
 
@@ -169,6 +170,39 @@ describe("renderConfig", () => {
 
   test("keeps the pattern for hosts in words that Go's expressions have too", () => {
     expect(hostPattern).not.toMatch(/\(\?[=!<]|\\[1-9]/);
+  });
+});
+
+describe("with the module of edge-module", () => {
+  const withModule = (change: Partial<RenderOptions> = {}) => text({ hasEdgeModule: true, ...change });
+
+  test("everything that visitors ask goes through it, and nothing is logged beside it", () => {
+    expect(withModule().match(/"handler":"svc_edge"/g)).toHaveLength(2);
+    expect(withModule({ tls: "off" }).match(/"handler":"svc_edge"/g)).toHaveLength(1);
+    expect(withModule()).toContain('"socket":"/run/svc/caddy.sock.table","visits":"/run/svc/traffic"');
+    const { http, https } = JSON.parse(withModule()).apps.http.servers;
+    expect(JSON.stringify([http, https])).not.toMatch(/"logs":\{\}|\{http\.auth\.user\.id\}/);
+    expect(text()).not.toContain("svc_edge");
+  });
+
+  test.each(["http", "https"] as const)("what it does not know goes the way that it would without (%s)", (server) => {
+    // The first are what CAs ask for.
+    const routesIn = (config: string) => JSON.parse(config).apps.http.servers[server].routes.slice(1);
+    const [only, ...more] = routesIn(withModule({ logsVisits: false, caddyVersion: "v2.11.4" }));
+    expect(more).toEqual([]);
+    expect(only.handle[0].otherwise).toEqual(routesIn(text({ logsVisits: false, caddyVersion: "v2.11.4" })));
+  });
+
+  test("it leads on to HTTPS before an app where names have certificates", () => {
+    const { kinds } = JSON.parse(withModule({ tls: "acme" })).apps.http.servers.http.routes[1].handle[0];
+    for (const routes of Object.values(kinds))
+      expect(JSON.stringify(routes)).toContain("https://{http.request.host}:8443");
+  });
+
+  test("it serves entrances where the edge has something to show there", () => {
+    const entrance = { certificate: "/e/certificate.pem", key: "/e/key.pem", ca: "/e/ca.pem" };
+    expect(withModule()).not.toContain('"t1":');
+    expect(withModule({ entrance })).toMatch(/"t1":.*"t10":/);
   });
 });
 

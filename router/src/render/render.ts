@@ -2,6 +2,7 @@ import { hostPattern, readyName } from "../names.ts";
 import { accessLogger, accessLogOf, logSaid } from "./access-log.ts";
 import { isSince } from "./caddy-version.ts";
 import { challengeRoute } from "./challenges.ts";
+import { edgeHandler, edgeModule } from "./edge-module.ts";
 import type { EntranceFiles } from "./entrance-tls.ts";
 import { type CaddyRoute, type JsonObject, lists, not, responseHeaders, subroute, unlogged } from "./json.ts";
 import { errorRoutes, showPage } from "./page-routes.ts";
@@ -34,6 +35,8 @@ export interface RenderOptions extends TlsOptions, InFrontOptions {
   entrance: EntranceFiles | null;
   /** Whether visitors are asked to end their connections: each answer says that it is the last one. */
   closing: boolean;
+  /** Whether this Caddy has the module of `edge-module`. */
+  hasEdgeModule: boolean;
 }
 
 /**
@@ -45,11 +48,13 @@ export const renderConfig = (options: RenderOptions): JsonObject => ({
   logging: {
     logs: {
       default: { level: "WARN", exclude: [requestErrors, accessLogger, handshakeLog.name, handlers] },
+      // With the module only handshakes are in it.
       access: accessLogOf(options.trafficDir, options.logsVisits),
       // A site that is down fails at every request; some are told about, not each of them.
       requests: {
         level: "ERROR",
-        include: [requestErrors],
+        // Where nobody wants to hear it, Caddy does not put together for each request what it would say of an error.
+        include: [options.hasEdgeModule ? edgeModule : requestErrors],
         sampling: { interval: 1_000_000_000, first: 5, thereafter: 1000 },
       },
       handshakes: handshakeLog.log,
@@ -89,26 +94,29 @@ function httpApp(options: RenderOptions): JsonObject {
     heedsNoTransform: isSince(options.caddyVersion, 7),
     flushesEncoded: isSince(options.caddyVersion, 11),
   };
-  const sites = (scheme: "http" | "https") => [
-    hashedFileRoute(site.tableDir),
-    lookupRoute(options),
-    ...siteRoutes({ ...site, scheme }),
-  ];
+  const routesOf = (scheme: "http" | "https", before: CaddyRoute[]): CaddyRoute[] => {
+    const sites = [hashedFileRoute(site.tableDir), lookupRoute(options), ...siteRoutes({ ...site, scheme })];
+    const stock = stockRoutes(options, [...before, ...sites]);
+    const own = options.hasEdgeModule
+      ? [{ handle: [edgeHandler({ ...site, scheme }, { before, otherwise: stock })] }]
+      : stock;
+    return [...(options.closing ? [lastAnswer] : []), challengeRoute(options.challengesDir), ...own];
+  };
   const redirect = redirectHandler(portOf(httpsListen));
   // A name whose certificate is not there yet is served without TLS, and not sent to where nobody answers.
-  const httpRoutes = [...(tls === "acme" ? [whereCertificate(options, redirect)] : []), ...sites("http")];
+  const toHttps = tls === "acme" ? [whereCertificate(options, redirect)] : [];
   return {
     http_port: portOf(httpListen),
     ...(tls !== "off" && { https_port: portOf(httpsListen) }),
     // What is open when Caddy stops gets this long.
     grace_period: `${graceSeconds}s`,
     servers: {
-      http: { listen: [httpListen], ...serverOf(options, httpRoutes) },
+      http: { listen: [httpListen], ...serverOf(options, routesOf("http", toHttps)) },
       norules: noRulesServer(noRulesSocket),
       ...(tls !== "off" && {
         https: {
           listen: [httpsListen],
-          ...serverOf(options, sites("https")),
+          ...serverOf(options, routesOf("https", [])),
           tls_connection_policies: [{}],
           // A certificate is for one host, and so is the connection that it opened.
           strict_sni_host: true,
@@ -119,18 +127,18 @@ function httpApp(options: RenderOptions): JsonObject {
   };
 }
 
-const serverOf = (options: RenderOptions, found: CaddyRoute[]): JsonObject => ({
+const serverOf = (options: RenderOptions, routes: CaddyRoute[]): JsonObject => ({
   // Nothing may bind a port that is not configured, nor obtain a certificate that nobody asked for.
   automatic_https: { disable: true },
-  // Every request is logged, for counting.
-  logs: {},
+  // Every request is logged, for counting; the module does so itself.
+  ...(!options.hasEdgeModule && { logs: {} }),
   // What is said at the beginning of a connection has no place in HTTP/3.
   protocols: options.tls === "acme" && options.inFront.by !== "proxy-protocol" ? ["h1", "h2", "h3"] : ["h1", "h2"],
   ...serverInFront(options.inFront),
   read_header_timeout: "15s",
   idle_timeout: "2m",
   max_header_bytes: 64 * 1024,
-  routes: serverRoutes(options, found),
+  routes,
   errors: { routes: errorRoutes() },
 });
 
@@ -138,13 +146,11 @@ const serverOf = (options: RenderOptions, found: CaddyRoute[]): JsonObject => ({
 const hostHeaderPattern = hostPattern.replace(/\$$/, "(?::[0-9]*)?$");
 
 /** `found` end a request whose host has an entry. */
-function serverRoutes(options: RenderOptions, found: CaddyRoute[]): CaddyRoute[] {
-  const { tableDir, pagesListen, challengesDir, caddyVersion, logsVisits, closing } = options;
+function stockRoutes(options: RenderOptions, found: CaddyRoute[]): CaddyRoute[] {
+  const { tableDir, pagesListen, caddyVersion, logsVisits, hasEdgeModule } = options;
   // A newer Caddy counts what it read.
-  const logs = logsVisits || !isSince(caddyVersion, 7);
+  const logs = !hasEdgeModule && (logsVisits || !isSince(caddyVersion, 7));
   return [
-    ...(closing ? [lastAnswer] : []),
-    challengeRoute(challengesDir),
     ...(logs ? [{ handle: [logSaid(logsVisits)] }] : []),
     { match: [{ method: ["CONNECT", "TRACE"] }], handle: showPage("method"), terminal: true },
     {

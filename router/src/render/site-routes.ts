@@ -12,19 +12,21 @@ import { passwordPath } from "../password/next.ts";
 import { type EntranceFiles, entranceTls } from "./entrance-tls.ts";
 import { type GateOptions, gateRoutes, guardRoute, passedRoutes } from "./gate-routes.ts";
 import {
+  always,
   type CaddyRoute,
   equals,
   inOrder,
   type JsonObject,
   lists,
   matches,
+  never,
   responseHeaders,
   subroute,
 } from "./json.ts";
 import { showPage } from "./page-routes.ts";
 import { forwardedFor } from "./proxied.ts";
 import { type RuleOptions, ruledHandler } from "./rule-routes.ts";
-import { type StaticSite, staticHandler } from "./static-routes.ts";
+import { type StaticSite, staticHandler, staticRoutes } from "./static-routes.ts";
 
 const entry = "{http.matchers.file.relative}";
 const kind = "{http.regexp.entry.2}";
@@ -206,25 +208,51 @@ const proxyHandlers = (
   addresses: readonly string[],
   options: SiteOptions,
   entrance: EntranceFiles | null,
-): JsonObject[] => [withoutForwarded, ...compress(options.flushesEncoded), proxyHandler(addresses, options, entrance)];
+): JsonObject[] => [withoutForwarded, ...toUpstreams(addresses, options, entrance)];
+
+/** The same for requests that nothing was said in which only a proxy may say. */
+const toUpstreams = (
+  addresses: readonly string[],
+  options: SiteOptions,
+  entrance: EntranceFiles | null,
+): JsonObject[] => [...compress(options.flushesEncoded), proxyHandler(addresses, options, entrance)];
+
+/**
+ * The routes of kinds of targets that Caddy's own module can find for itself, by the name of the kind: apps, and static sites
+ * without rules of their own.
+ *
+ * @param argumentAt placeholder of the nth argument of the target, from 1 on
+ */
+export function routesOfKinds(options: SiteOptions, argumentAt: (nth: number) => string): Record<string, CaddyRoute[]> {
+  const toApp = (count: number, entrance: EntranceFiles | null): CaddyRoute[] => {
+    const addresses = Array.from({ length: count }, (_, index) => argumentAt(index + 1));
+    return [{ handle: toUpstreams(addresses, options, entrance) }];
+  };
+  const counts = Array.from({ length: upstreamsMax }, (_, index) => index + 1);
+  const files = filesOf(argumentAt(1), options);
+  const { entrance } = options;
+  return {
+    ...Object.fromEntries(counts.map((count) => [`p${count}`, toApp(count, null)])),
+    ...(entrance !== null && Object.fromEntries(counts.map((count) => [`t${count}`, toApp(count, entrance)]))),
+    s: staticRoutes({ ...files, fallsBack: never }, options.tableDir),
+    f: staticRoutes({ ...files, fallsBack: always }, options.tableDir),
+  };
+}
 
 /**
  * What only a proxy may say, in any spelling: many frameworks read "_" as "-". Who the visitor is, in words of any cache or
  * hoster; what was asked for before it was rewritten, which some take for what is asked for; and whether the checks of a
  * framework are done. Removed here, before Caddy removes the headers that `Connection` names and then sets its own.
  */
-export const withoutForwarded: JsonObject = {
-  handler: "headers",
-  request: {
-    delete: [
-      ...["*forwarded*", "x-real*", "x_real*", "x-svc*", "x_svc*", "proxy"],
-      ...["*client-ip", "*client_ip", "*clientip", "*connecting-ip*", "*connecting_ip*"],
-      ...["*original-url", "*original_url", "x-original-uri", "x_original_uri", "x-original-host", "x_original_host"],
-      ...["*rewrite-url", "*rewrite_url"],
-      ...["*middleware-subrequest*", "*middleware_subrequest*"],
-    ],
-  },
-};
+export const forwardedNames = [
+  ...["*forwarded*", "x-real*", "x_real*", "x-svc*", "x_svc*", "proxy"],
+  ...["*client-ip", "*client_ip", "*clientip", "*connecting-ip*", "*connecting_ip*"],
+  ...["*original-url", "*original_url", "x-original-uri", "x_original_uri", "x-original-host", "x_original_host"],
+  ...["*rewrite-url", "*rewrite_url"],
+  ...["*middleware-subrequest*", "*middleware_subrequest*"],
+];
+
+export const withoutForwarded: JsonObject = { handler: "headers", request: { delete: [...forwardedNames] } };
 
 const compressedTypes = [
   ...["text/html*", "text/plain*", "text/css*", "text/javascript*", "text/xml*", "text/csv*", "text/markdown*"],

@@ -44,9 +44,12 @@ export const hashedFileRoute = (tableDir: string): CaddyRoute => {
  *
  * Bundles hold no dot files (they are not unpacked), and directories are never listed.
  */
-export const staticHandler = (site: StaticSite, tableDir: string): JsonObject => {
+export const staticHandler = (site: StaticSite, tableDir: string): JsonObject => subroute(staticRoutes(site, tableDir));
+
+/** The same as a list, which ends each request. */
+export const staticRoutes = (site: StaticSite, tableDir: string): CaddyRoute[] => {
   const { root, immutableRoot } = site;
-  return subroute([
+  return [
     { match: [not(reads)], handle: [subroute(otherMethods)] },
     {
       match: [inOrder(endsInSlash, exists(root, `${path}index.html`))],
@@ -70,7 +73,7 @@ export const staticHandler = (site: StaticSite, tableDir: string): JsonObject =>
       terminal: true,
     },
     { handle: [subroute(elsewhere(site, tableDir))] },
-  ]);
+  ];
 };
 
 const allow = responseHeaders({ Allow: "GET, HEAD, OPTIONS" });

@@ -3,6 +3,7 @@ import { dirname, join } from "node:path";
 import { systemClock } from "@svc/runtime/system";
 import { freePorts } from "../../../registry/src/testing/ports.ts";
 import { createCaddyAdmin } from "../caddy.ts";
+import type { CaddyRoute } from "../render/json.ts";
 import type { CaddyProcess } from "./caddy-process.ts";
 import { startCaddy } from "./caddy-process.ts";
 import type { TestEdge } from "./edge.ts";
@@ -95,7 +96,10 @@ export async function startUncounted(dir: string, edge: TestEdge): Promise<{ cad
     .replaceAll(`"${edge.http}"`, `"127.0.0.1:${http}"`)
     .replaceAll(`"${edge.https}"`, `"127.0.0.1:${https}"`);
   const config = JSON.parse(text);
-  for (const server of Object.values<{ logs?: object }>(config.apps.http.servers)) delete server.logs;
+  for (const server of Object.values<{ logs?: object; routes: CaddyRoute[] }>(config.apps.http.servers)) {
+    delete server.logs;
+    for (const handler of server.routes.flatMap(({ handle }) => handle)) delete handler["visits"];
+  }
   delete config.logging.logs.access;
   await createCaddyAdmin(systemClock, caddy.adminSocket).load(config);
   return { caddy, http: `127.0.0.1:${http}` };

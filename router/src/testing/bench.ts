@@ -12,7 +12,8 @@ import { createServer } from "node:http";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { Pool } from "undici";
-import { usableCaddy } from "../caddy.ts";
+import { hasModule, usableCaddy } from "../caddy.ts";
+import { edgeModule } from "../render/edge-module.ts";
 import { type Case, type Cost, costs, pin } from "./bench-cost.ts";
 import { plainHost, startPlain, startUncounted } from "./bench-plain.ts";
 import { digestOfBundle, filesBundle } from "./bundle.ts";
@@ -100,6 +101,7 @@ try {
 
   const uncounted = await startUncounted(join(dir, "uncounted"), edge);
   await using _uncountedCaddy = uncounted.caddy;
+  const hasOurs = await hasModule(edge.caddy.binary, edgeModule);
   const plainCase = { pid: plain.pid, host: plainHost };
   const edgeCase = { pid: edge.caddy.pid, address: edge.http };
   const one = { host: hostOf(7), headers: {} };
@@ -109,7 +111,7 @@ try {
     { ...plainCase, name: "proxy, plain", address: plain.proxy },
     { ...plainCase, name: "proxy, plain, logged", address: plain.loggedProxy },
     { ...plainCase, name: "proxy, plain, GOGC=400", pid: tuned.pid, address: tuned.proxy },
-    { ...edgeCase, ...one, name: "proxy", ...over("proxy, plain", 1.5) },
+    { ...edgeCase, ...one, name: "proxy", ...over("proxy, plain", hasOurs ? 1.15 : 1.5) },
     { ...one, name: "proxy, not counted", pid: uncounted.caddy.pid, address: uncounted.http, ...over("proxy, plain") },
     { ...edgeCase, ...one, name: "proxy, to a browser", headers: encodings, ...over("proxy, plain") },
     {
@@ -135,7 +137,8 @@ try {
     for (const pid of new Set(cases.map((each) => each.pid))) pin(pid, cores.caddy);
     pin(process.pid, cores.others);
   }
-  show("Caddy", await usableCaddy(edge.caddy.binary, edge.config.inFront));
+  const version = await usableCaddy(edge.caddy.binary, edge.config.inFront);
+  show("Caddy", `${version}${hasOurs ? " with our module" : ""}`);
   showCosts(cases, await costs(cases));
 
   const visible: number[] = [];

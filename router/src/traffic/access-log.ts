@@ -1,10 +1,12 @@
-import { mkdir, open, readdir, rm, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { type FileHandle, mkdir, open, readdir, rm, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { isFileError } from "@svc/runtime/durable-file";
 import { z } from "zod";
 import { accessLogName } from "../names.ts";
 
-const logFile = /^access(?:-.+)?\.log$/;
+/** Of Caddy, and of the module of `edge-module`, which has lines like Caddy's. */
+const logFile = /^(?:access(?:-.+)?|visits-\d+)\.log$/;
+const isOfModule = (name: string): boolean => name.startsWith("visits-");
 
 /** How far each file was read. Files are told apart by inode and beginning, whatever they are called meanwhile. */
 export const logPosition = z.array(z.object({ inode: z.string(), head: z.string(), offset: z.int().min(0) }));
@@ -16,11 +18,16 @@ export interface LogReading {
   finished: string[];
 }
 
-/** Each begins with its first line's time, to a fraction of a microsecond. */
+/** Each begins with its first line's time, to a fraction of a microsecond; one of the module with a name of its own. */
 const headBytes = 32;
+/**
+ * A file of the module is as long from the first as it will ever be, and lines are put into it as into memory. Behind its
+ * beginning stands how many bytes of it are whole (64 bits, little endian): whatever lies beyond is not looked at.
+ */
+const moduleHeaderBytes = 64;
 const chunkBytes = 256 * 1024;
-/** More files than Caddy keeps. */
-const positionsMax = 32;
+/** More files than Caddy and its module keep. */
+const positionsMax = 64;
 
 /** Makes the directory for Caddy to write into. */
 export const prepareAccessLog = async (dir: string): Promise<void> =>
@@ -40,7 +47,11 @@ export async function readAccessLog(
 ): Promise<LogReading> {
   const reading: LogReading = { position: [], finished: [] };
   const names = (await readdir(dir)).filter((name) => logFile.test(name)).sort();
-  for (const name of names) await readOne(join(dir, name), name !== accessLogName, from, onLine, enough, reading);
+  const newestOfModule = names.findLast(isOfModule);
+  for (const name of names) {
+    const isFull = name !== accessLogName && name !== newestOfModule;
+    await readOne(join(dir, name), isFull, from, onLine, enough, reading);
+  }
   // A file that was renamed after the listing is met under its new name next time.
   const unseen = from.filter((known) => !reading.position.some((each) => isSameFile(each, known)));
   return { ...reading, position: [...unseen, ...reading.position].slice(-positionsMax) };
@@ -53,9 +64,29 @@ export async function unreadBytes(dir: string, from: LogPosition): Promise<numbe
     const about = await stat(join(dir, name), { bigint: true }).catch(() => null);
     if (about === null) continue;
     const known = from.findLast(({ inode }) => inode === String(about.ino));
-    unread += Math.max(0, Number(about.size) - (known?.offset ?? 0));
+    const [start, end] = isOfModule(name) ? await extentOfModule(join(dir, name)) : [0, Number(about.size)];
+    unread += Math.max(0, end - (known?.offset ?? start));
   }
   return unread;
+}
+
+/** Where the lines of a file of the module begin, and where they end. */
+async function extentOfModule(path: string): Promise<[start: number, end: number]> {
+  const file = await open(path, "r").catch((cause: unknown) => {
+    if (isFileError(cause, "ENOENT")) return null;
+    throw cause;
+  });
+  if (file === null) return [0, 0];
+  try {
+    return [moduleHeaderBytes, await wholeBytesOf(file)];
+  } finally {
+    await file.close();
+  }
+}
+
+async function wholeBytesOf(file: FileHandle): Promise<number> {
+  const { buffer, bytesRead } = await file.read(Buffer.alloc(8), 0, 8, headBytes);
+  return bytesRead === 8 ? Number(buffer.readBigUInt64LE()) : 0;
 }
 
 type FileMark = Pick<LogPosition[number], "inode" | "head">;
@@ -84,10 +115,13 @@ async function readOne(
       return;
     }
     const known = from.find((each) => isSameFile(each, { inode, head }));
-    let offset = known?.offset ?? 0;
+    const isModules = isOfModule(basename(path));
+    // Looked at before the lines: those that are whole by now were written before it said so.
+    const whole = isModules ? await wholeBytesOf(file) : Number.POSITIVE_INFINITY;
+    let offset = known?.offset ?? (isModules ? moduleHeaderBytes : 0);
     let atEnd = false;
     while (!atEnd && !enough()) {
-      const { bytesRead } = await file.read(buffer, 0, chunkBytes, offset);
+      const { bytesRead } = await file.read(buffer, 0, Math.max(0, Math.min(chunkBytes, whole - offset)), offset);
       const chunk = buffer.subarray(0, bytesRead);
       const end = chunk.lastIndexOf(0x0a) + 1;
       for (const line of chunk.toString("utf8", 0, end).split("\n")) if (line !== "") onLine(line);
