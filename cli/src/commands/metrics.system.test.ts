@@ -57,8 +57,16 @@ test("the envelope has all that the platform said; what nobody visited and nothi
     metrics: { ...traffic, totalRequests: 0, series: [] },
     resources: { ...taken, series: [], current: null },
   });
-  expect(empty.stdout).toContain("nothing runs, at most 0 %");
+  expect(empty.stdout).toContain("none ran");
+  expect(empty.stdout).not.toContain("at most");
   expect(empty.stdout).not.toContain("HOUR");
+});
+
+test("what runs since this hour took at most what it took last, and what was stopped ran", async () => {
+  const started = await run(["metrics"], { resources: { ...taken, series: [] } });
+  expect(started.stdout).toContain("12.5 %, at most 80 %");
+  const stopped = await run(["metrics"], { resources: { ...taken, current: null } });
+  expect(stopped.stdout).toContain("nothing runs, at most 80 %");
 });
 
 test("a span that there is not is refused with those that there are", async () => {

@@ -85,16 +85,18 @@ export const metrics = command({
   },
 });
 
+/** What containers take and took; one line where none ran: files take nothing. */
 function takenLines({ current, limits, series }: Resources, { paint }: Screen): string[] {
-  const peaks = {
-    cpu: Math.max(0, ...series.map((each) => each.cpuPctMax)),
-    memory: Math.max(0, ...series.map((each) => each.memBytesMax)),
-  };
+  // The newest sample is in no hour yet.
+  const points = current === null ? series : [...series, current];
+  if (points.length === 0) return [`${paint("bold", "Containers")} none ran`];
+  const cpuMax = Math.max(...points.map((each) => each.cpuPctMax));
+  const memoryMax = Math.max(...points.map((each) => each.memBytesMax));
   const cpu = current === null ? "nothing runs" : `${current.cpuPctAvg} %`;
   const memory = current === null ? "nothing runs" : formatBytes(current.memBytesAvg);
   return [
-    `${paint("bold", "Processor")}  ${cpu}, at most ${peaks.cpu} %; a container may take ${limits.cpuMillicores / 10} %`,
-    `${paint("bold", "Memory")}     ${memory}, at most ${formatBytes(peaks.memory)}; a container may take ${formatBytes(limits.memoryMb * bytesPerMb)}`,
+    `${paint("bold", "Processor")}  ${cpu}, at most ${cpuMax} %; a container may take ${limits.cpuMillicores / 10} %`,
+    `${paint("bold", "Memory")}     ${memory}, at most ${formatBytes(memoryMax)}; a container may take ${formatBytes(limits.memoryMb * bytesPerMb)}`,
   ];
 }
 
