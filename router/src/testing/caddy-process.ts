@@ -1,6 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, writeFile } from "node:fs/promises";
+import { mkdir, open, writeFile } from "node:fs/promises";
 import { totalmem } from "node:os";
 import { join } from "node:path";
 import { caddyEnvironment } from "@svc/runtime/caddy-environment";
@@ -15,6 +15,8 @@ export interface CaddyProcess extends AsyncDisposable {
   adminSocket: string;
   binary: string;
   pid: number;
+  /** File of what it says of its troubles. */
+  errorsFile: string;
   /** SIGKILL, and wait until it is gone. */
   kill(): Promise<void>;
   /** Starts it again after `kill`, with what it had. */
@@ -32,12 +34,14 @@ export async function startCaddy(
 ): Promise<CaddyProcess> {
   const adminSocket = join(dir, "admin.sock");
   const boot = join(dir, "boot.json");
+  const errorsFile = join(dir, "errors.log");
   await mkdir(dir, { recursive: true, mode: 0o700 });
   await writeFile(boot, JSON.stringify(bootConfig(adminSocket)));
   let child: ChildProcess;
   const run = async (): Promise<void> => {
+    await using errors = await open(errorsFile, "a");
     child = spawnProgram([programAt("caddy", binary), "run", "--resume", "--config", boot], {
-      stdio: "ignore",
+      stdio: ["ignore", "ignore", errors.fd],
       env: {
         ...process.env,
         ...settings,
@@ -66,6 +70,7 @@ export async function startCaddy(
   return {
     adminSocket,
     binary,
+    errorsFile,
     get pid() {
       return child.pid ?? 0;
     },
