@@ -182,7 +182,11 @@ export function connect(port: number, tls: { ca: string; cert?: string; key?: st
 let addressesGiven = 0;
 
 /** Makes a token and joins with it. Each node has an address of its own. */
-export async function aDaemon(world: World, link: Link, role: "node" | "edge"): Promise<DaemonFiles> {
+export async function aDaemon(
+  world: Pick<World, "authority" | "database">,
+  link: Pick<Link, "enrollPort">,
+  role: "node" | "edge",
+): Promise<DaemonFiles> {
   const { clusterId, caSha256, caCertificate } = world.authority;
   addressesGiven += 1;
   const address = `10.0.${addressesGiven >> 8}.${addressesGiven & 255}`;
@@ -278,7 +282,7 @@ export type RouterTalk = Talk<EdgeInit, EdgeResponse["message"]>;
 
 const mutual = ({ ca, certificate, privateKey }: DaemonFiles) => ({ ca, cert: certificate, key: privateKey });
 
-export const asNode = (link: Link, files: DaemonFiles) => connect(link.linkPort, mutual(files));
+export const asNode = (link: Pick<Link, "linkPort">, files: DaemonFiles) => connect(link.linkPort, mutual(files));
 
 /** Opens a stream as an agent, without a word. */
 export function openAgentStream(link: Link, files: DaemonFiles): AgentTalk {
@@ -347,7 +351,7 @@ export function aDeafAgent(link: Link, files: DaemonFiles): Disposable & { send(
 
 /** A router that has said Hello and has been welcomed. */
 export async function aRouter(
-  link: Link,
+  link: Pick<Link, "linkPort">,
   files: DaemonFiles,
   hello: Record<string, unknown> = {},
 ): Promise<RouterTalk & { sessionEpoch: bigint }> {
