@@ -207,7 +207,8 @@ export async function bareContainers(cluster: Cluster, times: number): Promise<n
   return samples;
 }
 
-const rssMb = async (pid: number) => {
+/** Resident memory of a process. */
+export const rssMb = async (pid: number) => {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? Number.NaN) / 1024;
 };

@@ -21,6 +21,7 @@ import {
   staticDeploys,
   writeReport,
 } from "./deploys.ts";
+import { domainsServed } from "./domains.ts";
 import { longRequests } from "./long-requests.ts";
 import { figuresOfYears } from "./metrics.ts";
 import { readsOfOne } from "./reads.ts";
@@ -52,7 +53,7 @@ const times = Number(process.env["BENCH_TIMES"] ?? 5);
 const loadAtStart = loadavg();
 const rows: Row[] = [];
 // `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once,
-// `-- console` SQL, `-- metrics` figures of two years, `-- databases-proxy` what the database proxy adds to a query, `-- databases` all of managed databases.
+// `-- console` SQL, `-- metrics` figures of two years, `-- domains` domains until they have certificates, `-- databases-proxy` what the database proxy adds to a query, `-- databases` all of managed databases.
 const only = process.argv[2] ?? null;
 
 if (only === "together") {
@@ -62,6 +63,9 @@ if (only === "together") {
   rows.push(...(await consoleStatements()));
 } else if (only === "metrics") {
   rows.push(...(await figuresOfYears()));
+} else if (only === "domains") {
+  await using cluster = await startCluster({ agents: 1, acme: true });
+  rows.push(...(await domainsServed(cluster, times)));
 } else if (only === "databases-proxy") {
   rows.push(...(await databasesProxy(times)));
 } else if (only === "databases") {
