@@ -1,5 +1,5 @@
 import { domainToASCII } from "node:url";
-import { type CustomDomain, domainListReply } from "@svc/proto";
+import { type CustomDomain, domainListReply, leadsHere } from "@svc/proto";
 import type { Screen } from "../command.ts";
 import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
@@ -43,10 +43,9 @@ export function recordLines({ domain, dnsStatus, records }: CustomDomain, { pain
     ["TXT", txtName, txtValue],
     ...(apex && leads.length > 0 ? leads : [["CNAME", domain, cnameTarget] satisfies [string, string, string]]),
   ];
-  const isThere = dnsStatus === "direct" || dnsStatus === "proxied";
   const width = Math.max(...rows.map(([, name]) => name.length));
   return rows
-    .filter(([type]) => type === "TXT" || !isThere)
+    .filter(([type]) => type === "TXT" || !leadsHere(dnsStatus))
     .map(([type, name, value]) => `  ${paint("bold", type.padEnd(5))}  ${name.padEnd(width)}  ${value}`);
 }
 

@@ -17,6 +17,9 @@ export type RoutingTarget = (typeof routingTargets)[number];
 export const dnsStatuses = ["direct", "proxied", "unresolved", "not-pointing"] as const;
 export type DnsStatus = (typeof dnsStatuses)[number];
 
+/** Whether visitors of the domain come here, perhaps through a proxy. Null: nobody has looked yet. */
+export const leadsHere = (status: DnsStatus | null): boolean => status === "direct" || status === "proxied";
+
 /** none: none is wanted now. pending: it is on its way. failed: it could not be had, and is tried again. */
 export const domainCertificateStatuses = ["none", "pending", "issued", "failed"] as const;
 

@@ -59,10 +59,6 @@ export const isRunningOut = (held: Validity, now: Date): boolean =>
 export const isServed = ({ status, routing_target }: { status: string; routing_target: string }): boolean =>
   status === "verified" && routing_target !== "disabled";
 
-/** Whether a custom domain leads here, perhaps through a proxy: without that no CA would come here either. */
-export const leads = ({ dns_status }: { dns_status: string | null }): boolean =>
-  dns_status === "direct" || dns_status === "proxied";
-
 /** Orders of the past that count against a limit of the CA. */
 export interface Spent {
   count: number;

@@ -1,6 +1,7 @@
+import { leadsHere } from "@svc/proto";
 import { apexOf, wwwTwinOf } from "@svc/proto/domains";
 import type { Db } from "../../stores/db/pool.ts";
-import { isServed, leads } from "./rules.ts";
+import { isServed } from "./rules.ts";
 
 /** A name that edges are to serve over TLS. */
 export interface WantedName {
@@ -40,19 +41,20 @@ export async function loadWanted(
     )
     .execute();
   const wanted = new Map<string, WantedName>();
-  const add = (name: string, ownerId: string | null, twinOf: string | null, leadsHere: boolean): void => {
+  const add = (name: string, ownerId: string | null, twinOf: string | null, isLedHere: boolean): void => {
     const below = apexOf(name.replace(/^\*\./, ""));
     if (registeredDomain === null || below === registeredDomain)
-      wanted.set(name, { name, registeredDomain: below, ownerId, twinOf, leadsHere });
+      wanted.set(name, { name, registeredDomain: below, ownerId, twinOf, leadsHere: isLedHere });
   };
   // Whoever proved the twin itself decides about it.
   const proven = new Set(rows.map(({ domain }) => domain));
   for (const row of rows) {
     if (!isServed(row)) continue;
-    const leadsHere = leads(row);
-    add(row.domain, row.owner_id, null, leadsHere);
+    // Without that no CA would come here either.
+    const isLedHere = leadsHere(row.dns_status);
+    add(row.domain, row.owner_id, null, isLedHere);
     const twin = wwwTwinOf(row.domain);
-    if (twin !== null && !proven.has(twin)) add(twin, row.owner_id, row.domain, leadsHere);
+    if (twin !== null && !proven.has(twin)) add(twin, row.owner_id, row.domain, isLedHere);
   }
   if (wildcard !== null) add(wildcard, null, null, true);
   return wanted;

@@ -1,7 +1,7 @@
 // @pure
-import type { CustomDomain } from "@svc/proto";
+import { type CustomDomain, leadsHere } from "@svc/proto";
 import type { CertificateFacts } from "../../fleet/certificates/facts.ts";
-import { isServed, leads } from "../../fleet/certificates/rules.ts";
+import { isServed } from "../../fleet/certificates/rules.ts";
 import type { Domain } from "../../stores/db/tables.ts";
 
 /**
@@ -16,7 +16,7 @@ export function certificateView(
   now: Date,
 ): NonNullable<CustomDomain["certificate"]> {
   const notAfter = facts?.held?.notAfter ?? null;
-  if (!isServed(domain) || (notAfter === null && !leads(domain)))
+  if (!isServed(domain) || (notAfter === null && !leadsHere(domain.dns_status)))
     return { status: "none", notAfter: null, reason: null };
   const reason = facts?.failure?.text ?? null;
   const told = { notAfter: notAfter?.toISOString() ?? null, reason };

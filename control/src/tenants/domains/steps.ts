@@ -1,5 +1,5 @@
 // @pure
-import { type DnsStatus, type DomainStatus, limits } from "@svc/proto";
+import { type DnsStatus, type DomainStatus, leadsHere, limits } from "@svc/proto";
 import { proofName } from "@svc/proto/domains";
 
 /** What is kept of a domain, as far as a look can change it. */
@@ -160,7 +160,6 @@ function afterVerified(domain: string, state: DomainState, look: Look, now: Date
 
 /** Daily, but often while somebody is likely to be changing where the name leads. */
 function nextVerifiedCheck({ dnsStatus, verifiedAt }: DomainState, now: Date): Date {
-  const leadsHere = dnsStatus === "direct" || dnsStatus === "proxied";
   const isFresh = verifiedAt !== null && sinceMs(now, verifiedAt) < settlingMs;
-  return after(now, !leadsHere && isFresh ? settlingEveryMs : dayMs);
+  return after(now, !leadsHere(dnsStatus) && isFresh ? settlingEveryMs : dayMs);
 }

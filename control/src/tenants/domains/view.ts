@@ -1,5 +1,5 @@
 // @pure
-import type { CustomDomain, DomainRecords } from "@svc/proto";
+import { type CustomDomain, type DomainRecords, leadsHere } from "@svc/proto";
 import { isApex, proofName, proofValue } from "@svc/proto/domains";
 import type { Domain } from "../../stores/db/tables.ts";
 
@@ -24,8 +24,7 @@ export function domainView(
   redirectTo: string | null,
   certificate: CustomDomain["certificate"],
 ): CustomDomain {
-  const leadsHere = row.dns_status === "direct" || row.dns_status === "proxied";
-  const isSettled = row.status === "verified" && row.failing_since === null && leadsHere;
+  const isSettled = row.status === "verified" && row.failing_since === null && leadsHere(row.dns_status);
   return {
     ...{ id: row.id, domain: row.domain, status: row.status, routingTarget: row.routing_target },
     ...{ redirectTo, hsts: hstsOf(row), dnsStatus: row.dns_status ?? "unresolved", reason: row.reason },
