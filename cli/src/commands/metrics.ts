@@ -2,6 +2,7 @@ import {
   channels,
   type FigureSpan,
   figureSpanDefault,
+  figureSpanHours,
   figureSpans,
   metricsReply,
   type Resources,
@@ -14,9 +15,6 @@ import { listing } from "../listing.ts";
 import { resolveTarget, targetFacts } from "../target.ts";
 
 const hourMs = 3_600_000;
-const spanHours: Readonly<Record<FigureSpan, number | null>> = {
-  ...{ "1h": 1, "24h": 24, "3d": 72, "7d": 168, "90d": 90 * 24, all: null },
-};
 const chartColumnsMax = 72;
 /** Of the newest buckets; whoever wants them all takes the JSON. */
 const rowsMax = 12;
@@ -102,7 +100,7 @@ function takenLines({ current, limits, series }: Resources, { paint }: Screen): 
 
 /** Draws series of this span as a line each, or as none where there is nothing to draw. */
 function chartsOf(span: FigureSpan, now: Date, { paint, columns }: Screen) {
-  const hours = spanHours[span];
+  const hours = figureSpanHours[span];
   const width = Math.max(1, Math.min(chartColumnsMax, (columns ?? chartColumnsMax) - 11));
   return <T extends { bucket: string }, V extends number | null>(
     series: readonly T[],

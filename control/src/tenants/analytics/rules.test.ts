@@ -29,7 +29,7 @@ test.each([
     span: "90d",
     now: "2026-03-31T23:59",
     hours: [["2026-03-30T00:00", null]],
-    days: ["2026-01-01", "2026-03-30"],
+    days: ["2025-12-31", "2026-03-30"],
   },
   { span: "all", now: "2026-03-31T23:59", hours: [["2026-03-30T00:00", null]], days: [null, "2026-03-30"] },
 ] as const)("$span at $now reads each hour once", ({ span, now, hours, days }) => {

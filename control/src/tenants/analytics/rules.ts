@@ -1,11 +1,9 @@
 // @pure
-import { type AnalyticsView, type FigureSpan, limits } from "@svc/proto";
+import { type AnalyticsView, type FigureSpan, figureSpanHours, limits } from "@svc/proto";
 import { type AnalyticsData, addUp } from "../../fleet/analytics/data.ts";
 import { dayMs, dayOf } from "../../fleet/analytics/rules.ts";
 
 const hourMs = 3_600_000;
-const hoursOf = { "1h": 1, "24h": 24, "3d": 72, "7d": 168 } as const;
-const daysOf90 = 90;
 
 /** What is read for a span: hours, and in the place of all hours of a day that is over the day. */
 export interface Reading {
@@ -22,10 +20,10 @@ export function readingOf(span: FigureSpan, now: Date): Reading {
   const latest = { from: new Date(recent), before: null };
   const before = dayOf(latest.from);
   if (span === "all") return { hours: [latest], days: { from: null, before } };
-  if (span === "90d")
-    return { hours: [latest], days: { from: dayOf(new Date(today - (daysOf90 - 1) * dayMs)), before } };
-  // The first hour is the one that ends after the span has begun.
-  const first = Math.floor((now.getTime() - hoursOf[span] * hourMs) / hourMs) * hourMs;
+  const since = now.getTime() - figureSpanHours[span] * hourMs;
+  // The first hour or day is the one that ends after the span has begun.
+  if (span === "90d") return { hours: [latest], days: { from: dayOf(new Date(since)), before } };
+  const first = Math.floor(since / hourMs) * hourMs;
   if (first >= recent) return { hours: [{ from: new Date(first), before: null }], days: null };
   const whole = new Date(Math.ceil(first / dayMs) * dayMs);
   return { hours: [{ from: new Date(first), before: whole }, latest], days: { from: dayOf(whole), before } };

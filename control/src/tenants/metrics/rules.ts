@@ -1,5 +1,12 @@
 // @pure
-import { type BucketSize, type FigureSpan, figureSpanDefault, type Metrics, type MetricsQuery } from "@svc/proto";
+import {
+  type BucketSize,
+  type FigureSpan,
+  figureSpanDefault,
+  figureSpanHours,
+  type Metrics,
+  type MetricsQuery,
+} from "@svc/proto";
 
 /** Which buckets are asked for: those that end after `since`, which is null for all that there are. */
 export interface Range {
@@ -8,19 +15,15 @@ export interface Range {
 }
 
 const hourMs = 3_600_000;
-const spans: Readonly<Record<FigureSpan, { bucketSize: BucketSize; hours: number | null }>> = {
-  "1h": { bucketSize: "hour", hours: 1 },
-  "24h": { bucketSize: "hour", hours: 24 },
-  "3d": { bucketSize: "hour", hours: 72 },
-  "7d": { bucketSize: "hour", hours: 168 },
-  "90d": { bucketSize: "day", hours: 90 * 24 },
-  all: { bucketSize: "day", hours: null },
+const bucketSizes: Readonly<Record<FigureSpan, BucketSize>> = {
+  ...{ "1h": "hour", "24h": "hour", "3d": "hour", "7d": "hour" },
+  ...{ "90d": "day", all: "day" },
 };
 
 /** What `span` means at `now`. A bucket of which only the end is within it is whole in the answer. */
 export function rangeOf(span: FigureSpan, now: Date): Range {
-  const { bucketSize, hours } = spans[span];
-  return { bucketSize, since: hours === null ? null : new Date(now.getTime() - hours * hourMs) };
+  const hours = figureSpanHours[span];
+  return { bucketSize: bucketSizes[span], since: hours === null ? null : new Date(now.getTime() - hours * hourMs) };
 }
 
 /** The range of a question for traffic, in which `span` goes before `hours`. */
