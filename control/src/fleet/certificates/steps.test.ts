@@ -9,6 +9,7 @@ import {
   issued,
   moved,
   nextStep,
+  orderPauseMs,
 } from "./steps.ts";
 
 const now = new Date("2030-01-01T00:00:00Z");
@@ -87,6 +88,25 @@ test.each([
   },
 ])("when $when it does: $does", ({ certificate, circumstances, does }) => {
   expect(nextStep(certificate, { ...wanted, ...circumstances }).do).toBe(does);
+});
+
+test.each([
+  { trouble: "away", retryAfterMs: null, pauseMs: 10_000 },
+  { trouble: "away", retryAfterMs: minuteMs, pauseMs: minuteMs },
+  { trouble: "limited", retryAfterMs: 1_000, pauseMs: 10_000 },
+  { trouble: "limited", retryAfterMs: hourMs, pauseMs: null },
+  { trouble: "refused", retryAfterMs: null, pauseMs: null },
+  { trouble: "nonsense", retryAfterMs: 1_000, pauseMs: null },
+] as const)("with $trouble and $retryAfterMs an order is asked for again in $pauseMs", (each) => {
+  expect(orderPauseMs(each.trouble, each.retryAfterMs)).toBe(each.pauseMs);
+});
+
+test.each([
+  ["ordered", true],
+  ["challenge_published", false],
+] as const)("an order that is old while it is %s is the CA's fault: %s", (state, isCas) => {
+  const old = aCertificate(state, { order: { ...order, orderedAt: inMs(-2 * hourMs) } });
+  expect(nextStep(old, wanted)).toMatchObject({ do: "give up", why: { code: "expired", isCas } });
 });
 
 test("what fails at a renewal keeps what it has", () => {

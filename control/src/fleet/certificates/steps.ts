@@ -1,4 +1,5 @@
 // @pure
+import type { AcmeTrouble } from "./acme/problem.ts";
 import { askAgainMs, pauseAfterMs, renewalMoment, type Validity } from "./rules.ts";
 
 /** How far the next certificate of a name is. With `issued` there is one, and nothing under way; with the others there may be an older one. */
@@ -79,6 +80,23 @@ const validatedWithinMs = 15 * 60_000;
 /** Work that is under way is taken up again by the next round if whoever did it forgot it. */
 export const forgottenAfterMs = 60_000;
 
+/** Before a CA that was away is asked about an order again. */
+const awayMs = 10_000;
+/** A CA that wants to be left alone for longer than this is as good as one that does not do its part. */
+const patienceMs = 10 * 60_000;
+
+/**
+ * In how many milliseconds a CA is asked again about an order that it has taken, when it is away or wants to be left alone: what was placed
+ * counts against its limits, and is not given up for a bad moment. Null: the order is.
+ *
+ * @param trouble of what was asked last
+ */
+export function orderPauseMs(trouble: AcmeTrouble, retryAfterMs: number | null): number | null {
+  if (trouble !== "away" && trouble !== "limited") return null;
+  const ms = Math.max(retryAfterMs ?? 0, awayMs);
+  return ms > patienceMs ? null : ms;
+}
+
 const own = (code: string, text: string): Failure => ({ code, text, isCas: false, retryAfterMs: null });
 
 /** The next thing to do for a name. */
@@ -88,7 +106,11 @@ export function nextStep(certificate: Certificate, { isWanted, isAnswered, now }
   const isPast = (from: Date, ms: number): boolean => now.getTime() - from.getTime() > ms;
   const isDue = (at: Date | null): boolean => at !== null && at <= now;
   if (order !== null && isPast(order.orderedAt, orderMs))
-    return { do: "give up", why: own("expired", "The order was not done within an hour.") };
+    return {
+      do: "give up",
+      // Nobody but the CA is waited for before there is a challenge.
+      why: { ...own("expired", "The order was not done within an hour."), isCas: state === "ordered" },
+    };
   switch (state) {
     case "none":
     case "failed":

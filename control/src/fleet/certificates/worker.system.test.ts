@@ -11,9 +11,10 @@ import { createResolver } from "../../stores/dns/resolver.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import { createSecrets } from "../../stores/secrets.ts";
 import { startWorkers } from "../../stores/work/worker.ts";
+import { AcmeError } from "./acme/problem.ts";
 import { startCa, type TestCa } from "./acme/testing.ts";
 import { createDnsWriter } from "./dns-writer.ts";
-import { createIssuers } from "./issuers.ts";
+import { createIssuers, type FindIssuer } from "./issuers.ts";
 import { certificateRound, startCertificateRounds } from "./round.ts";
 import { certificateTopic, countPlaced, keyAad } from "./store.ts";
 import { aDomain } from "./testing.ts";
@@ -54,6 +55,7 @@ beforeAll(async () => {
 afterAll(() => stack.disposeAsync());
 beforeEach(async () => {
   edgesAnswer = true;
+  troubled = { with: null, times: 0 };
   await database.db.deleteFrom("custom_domain").execute();
   for (const table of ["certificate", "acme_challenge", "acme_order", "work_item"] as const)
     await database.db.deleteFrom(table).execute();
@@ -64,6 +66,22 @@ const dnsOfCa: DnsWriter = {
   remove: async (name) => ca.dns.remove(name),
 };
 
+/** What the CA says to whoever asks about an order that it has taken; null: it answers. And how often it said so. */
+let troubled: { with: AcmeError | null; times: number };
+/** Where the CA can be in trouble. */
+const inTrouble =
+  (find: FindIssuer): FindIssuer =>
+  async (directory) => {
+    const issuer = await find(directory);
+    const { order } = issuer.client;
+    const troubledOrder: typeof order = (...about) => {
+      if (troubled.with === null) return order(...about);
+      troubled.times += 1;
+      return Promise.reject(troubled.with);
+    };
+    return { ...issuer, client: { ...issuer.client, order: troubledOrder } };
+  };
+
 /** A replica that issues, until the test is over. */
 function startReplica(options: { dns?: DnsWriter } = {}): AsyncDisposable {
   const { db } = database;
@@ -73,7 +91,7 @@ function startReplica(options: { dns?: DnsWriter } = {}): AsyncDisposable {
   const handler = certificateWorker({
     ...{ clock: systemClock, random: systemRandom, db, secrets, acme, log, wildcard: content },
     resolver: createResolver({ clock: systemClock, servers: [ca.dns.server], timeoutMs: 30_000 }),
-    findIssuer: createIssuers({ clock: systemClock, db, secrets, acme }),
+    findIssuer: inTrouble(createIssuers({ clock: systemClock, db, secrets, acme })),
     edgeHost: "edge.content.example",
     areEdgesAnswering: async () => edgesAnswer,
   });
@@ -360,6 +378,21 @@ test("a CA that is away is the CA's fault, and one that lost its accounts gets t
   await hasFailed("a.away.example", "accountDoesNotExist");
   await tryNow();
   await isIssued("a.away.example");
+});
+
+test.each([
+  { trouble: "away", retryAfterMs: null },
+  { trouble: "limited", retryAfterMs: 1_000 },
+] as const)("an order that was placed goes on when the CA was $trouble", async ({ trouble, retryAfterMs }) => {
+  const name = `a.${trouble}-once.example`;
+  points(name);
+  troubled.with = new AcmeError(trouble, "not now", { retryAfterMs });
+  await using _replica = startReplica();
+  await aDomain(database.db, name);
+  await until("the CA to be asked", () => troubled.times > 0);
+  troubled.with = null;
+  await isIssued(name);
+  expect(await database.db.selectFrom("acme_order").select("name").execute()).toEqual([{ name }]);
 });
 
 test("after three failures of a CA the other one is asked", async () => {

@@ -28,6 +28,7 @@ import {
   moved,
   nextStep,
   type Order,
+  orderPauseMs,
   type Step,
 } from "./steps.ts";
 import {
@@ -81,8 +82,6 @@ export interface CertificateWorkDeps {
 
 /** Of one turn; what is left is done in the next one. */
 const stepsMax = 50;
-/** Before a CA that was away is asked about an order again. */
-const awayMs = 10_000;
 /** A CA may say when to look again, within these bounds. */
 const lookAgain = { leastMs: 250, mostMs: 60_000 };
 
@@ -311,10 +310,12 @@ export function certificateWorker(deps: CertificateWorkDeps): WorkHandler {
       );
       await issuer.forgetAccount();
     }
-    // A CA that is away for a moment is asked again about an order that it has taken.
-    if (trouble === "away" && certificate.order !== null && certificate.state !== "ordered") {
-      log.warn({ name: certificate.name, err: error }, "the CA is away");
-      return { pauseMs: Math.max(retryAfterMs ?? 0, awayMs) };
+    const pauseMs = certificate.order === null ? null : orderPauseMs(trouble, retryAfterMs);
+    if (pauseMs !== null) {
+      log.warn({ name: certificate.name, err: error }, "the CA keeps an order waiting");
+      // Until then no round has it looked at either.
+      await save(certificate, { nextAt: new Date(clock.now().getTime() + pauseMs) });
+      return { pauseMs };
     }
     const code = problem?.type ?? trouble;
     return fail(certificate, { code, text: error.message, isCas: trouble !== "refused", retryAfterMs });
