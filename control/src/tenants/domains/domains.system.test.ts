@@ -738,6 +738,13 @@ test("a domain tells how far its certificate is, where there is a CA", async () 
     expect((await change(project.id, id, { hsts: { ...hsts, preload: true } })).status).toBe(422);
     expect((await change(project.id, id, { hsts: { maxAgeSeconds: 0 } })).body.domain.hsts.maxAgeSeconds).toBe(0);
     expect((await change(project.id, id, { hsts: null })).body.domain.hsts).toBeNull();
+    const audited = await db
+      .selectFrom("audit")
+      .select(["action", "detail"])
+      .where("target", "=", project.id)
+      .execute();
+    expect(audited).toContainEqual({ action: "domain.hsts", detail: { domain, hsts: null } });
+    expect(audited.filter(({ action }) => action === "domain.route")).toEqual([]);
   } finally {
     Object.assign(config, { acme: null });
   }

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import {
   addDomainInput,
+  type ChangeDomainInput,
   changeDomainInput,
   domainListReply,
   domainParams,
@@ -12,6 +13,7 @@ import { readDomain } from "@svc/proto/domains";
 import { recordAudit } from "../../http/audit.ts";
 import { ApiError } from "../../http/errors.ts";
 import { databaseClock } from "../../stores/db/clock.ts";
+import type { Domain } from "../../stores/db/tables.ts";
 import { Refused } from "../../stores/refused.ts";
 import { endpoint } from "../endpoint.ts";
 import { getProject } from "../projects/store.ts";
@@ -99,6 +101,18 @@ const add = endpoint({
   },
 });
 
+/** What the audit says of a change: each thing that was changed by its name. */
+function changesOf(
+  { domain, routing_target: from }: Domain,
+  { routingTarget: to, redirectTo, hsts }: ChangeDomainInput,
+): { action: string; detail: Record<string, unknown> }[] {
+  return [
+    ...(to === undefined ? [] : [{ action: "domain.route", detail: { domain, from, to } }]),
+    ...(redirectTo === undefined ? [] : [{ action: "domain.redirect", detail: { domain, redirectTo } }]),
+    ...(hsts === undefined ? [] : [{ action: "domain.hsts", detail: { domain, hsts } }]),
+  ];
+}
+
 const change = endpoint({
   method: "PATCH",
   path: onePath,
@@ -116,12 +130,8 @@ const change = endpoint({
       const { project, domain } = locked;
       const row = await changeDomain(tx, domain.id, await changeOf(tx, config, locked, body));
       await placeAll(tx, locked);
-      const { routingTarget: to, redirectTo, hsts } = body;
-      const detail = {
-        ...{ domain: domain.domain, ...(to !== undefined && { from: domain.routing_target, to }) },
-        ...{ ...(redirectTo !== undefined && { redirectTo }), ...(hsts !== undefined && { hsts }) },
-      };
-      await recordAudit(tx, { caller, address, action: "domain.route", target: project.id, detail });
+      for (const { action, detail } of changesOf(domain, body))
+        await recordAudit(tx, { caller, address, action, target: project.id, detail });
       return changed(tx, config, row);
     }),
 });
