@@ -1,30 +1,51 @@
-import { chmod, rm } from "node:fs/promises";
+import { chmod, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { rolldown } from "rolldown";
+import { type Plugin, rolldown } from "rolldown";
+import { licencesOf } from "./build-licences.ts";
+import { outlines } from "./src/commands/outlines.ts";
+
+const inCli = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+
+/** What help lists of every command, made now instead of in each run: see the file that it stands in for. */
+const finishedOutlines: Plugin = {
+  name: "finished-outlines",
+  async load(id) {
+    if (id !== inCli("src/commands/outlines.ts")) return null;
+    return `const list = ${JSON.stringify(await outlines())};\nexport const outlines = async () => list;\n`;
+  },
+};
 
 /**
  * Bundles the command line for publishing: everything it needs in a few files, one per command that is
- * loaded on its own, so that `npx svc-cli` starts quickly and installs nothing else.
- * `directory` is emptied first; `bin/svc.mjs` starts `dist/main.mjs` when it is there.
+ * loaded on its own, so that `npx svc-cli` starts quickly and installs nothing else. With it go the licences
+ * of the packages that are in it. `directory` is emptied first; `bin/svc.mjs` starts `dist/main.mjs` when it is there.
  */
 export async function build(directory: string): Promise<void> {
   await rm(directory, { recursive: true, force: true });
   const bundle = await rolldown({
-    input: { main: fileURLToPath(new URL("src/main.ts", import.meta.url)) },
+    input: { main: inCli("src/main.ts") },
     platform: "node",
+    // The oldest Node of `engines`, which does not know `using`.
+    transform: { target: "node22" },
+    // A file of ours does nothing by being loaded. Without this, one name of @svc/proto brings all of its schemas along.
+    treeshake: { moduleSideEffects: [{ test: /\/(cli|proto|runtime)\/src\//, sideEffects: false }] },
+    plugins: [finishedOutlines],
   });
   try {
-    await bundle.write({
+    const { output } = await bundle.write({
       dir: directory,
       format: "esm",
       minify: { mangle: false, compress: true },
       entryFileNames: "[name].mjs",
       chunkFileNames: "chunks/[name]-[hash].mjs",
     });
+    const modules = output.flatMap((file) => (file.type === "chunk" ? file.moduleIds : []));
+    await writeFile(join(directory, "THIRD-PARTY-LICENCES.txt"), await licencesOf(modules));
   } finally {
     await bundle.close();
   }
-  await chmod(fileURLToPath(new URL("bin/svc.mjs", import.meta.url)), 0o755);
+  await chmod(inCli("bin/svc.mjs"), 0o755);
 }
 
-if (import.meta.main) await build(fileURLToPath(new URL("dist", import.meta.url)));
+if (import.meta.main) await build(inCli("dist"));

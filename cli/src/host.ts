@@ -16,3 +16,6 @@ export interface Host {
   /** Aborted by Ctrl-C or a request to end; the reason is the signal's name. */
   signal: AbortSignal;
 }
+
+/** How wide the terminal is; null where none shows the result. */
+export const columnsOf = ({ stdout }: Host): number | null => (stdout.isTTY === true ? stdout.columns || null : null);

@@ -1,6 +1,7 @@
 import { Argument, CommanderError, Help, Command as Node, Option } from "commander";
 import type { Command, Raw } from "./command.ts";
 import { aliasesOf, type CommandEntry, commandIndex, groupSummaries } from "./commands/index.ts";
+import { type Outline, outlines } from "./commands/outlines.ts";
 import type { Globals } from "./context.ts";
 import { CliError } from "./errors.ts";
 import { table, wrapText } from "./format.ts";
@@ -65,10 +66,9 @@ export async function readCommandLine(argv: readonly string[], columns: number |
     if (group === null || words.length > group.split(" ").length) throw unknownCommand(words, group);
     if (!asksHelp) throw await incompleteCommand(group);
   }
-  const loaded = await Promise.all((entry === null ? commandIndex : [entry]).map((each) => each.load()));
   let request: Request | null = null;
   let help = "";
-  const root = buildTree(loaded, (chosen) => {
+  const root = await buildTree(entry, (chosen) => {
     request = chosen;
   });
   for (const node of nodesOf(root))
@@ -84,7 +84,7 @@ export async function readCommandLine(argv: readonly string[], columns: number |
   } catch (thrown) {
     if (!(thrown instanceof CommanderError)) throw thrown;
     if (thrown.exitCode === 0) return { kind: "help", text: help };
-    throw usageError(thrown, argv, loaded);
+    throw await usageError(thrown, argv, entry);
   }
   if (request !== null) return request;
   throw new CliError("CLI_INVALID_USAGE", "No command was given", { hint: "See all commands with `svc --help`" });
@@ -137,26 +137,30 @@ function unknownCommand(words: readonly string[], group: string | null): CliErro
 
 /** For a group of commands without one of them: which there are. */
 async function incompleteCommand(group: string): Promise<CliError> {
-  const below = await Promise.all(
-    commandIndex.filter(({ name }) => name.startsWith(`${group} `)).map(({ load }) => load()),
-  );
+  const below = (await outlines()).filter(({ name }) => name.startsWith(`${group} `));
   const lines = table(below.map(({ name, summary }) => [`  svc ${name}`, summary]));
   return new CliError("CLI_INVALID_USAGE", `svc ${group} needs a subcommand\n${lines}`, {
     hint: `See what one takes with \`svc ${below[0]?.name ?? group} --help\``,
   });
 }
 
-function usageError(error: CommanderError, argv: readonly string[], loaded: readonly Command[]): CliError {
+/** `entry` is the command of the line; null: it names none, so that an unknown flag may be any command's. */
+async function usageError(
+  error: CommanderError,
+  argv: readonly string[],
+  entry: CommandEntry | null,
+): Promise<CliError> {
   const known = operationOf(argv);
   const words = known === "svc" ? "" : `${known.replaceAll(".", " ")} `;
   const message = error.message.replace(/^error: /, "").replace(/\n\(/, " (");
   const help = `See what it takes with \`svc ${words}--help\``;
-  const advice = error.code === "commander.unknownOption" ? adviceOnFlag(message, loaded) : null;
+  const advice = error.code === "commander.unknownOption" ? await adviceOnFlag(message, entry) : null;
   return new CliError("CLI_INVALID_USAGE", message, { hint: advice === null ? help : `${advice}. ${help}` });
 }
 
 /** What says the same as the option that is unknown. */
-function adviceOnFlag(message: string, loaded: readonly Command[]): string | null {
+async function adviceOnFlag(message: string, entry: CommandEntry | null): Promise<string | null> {
+  const loaded = await Promise.all((entry === null ? commandIndex : [entry]).map(({ load }) => load()));
   const [, flag = ""] = /unknown option '([^'=]+)/.exec(message) ?? [];
   const specs = [
     ...globalOptions.map(([spec]) => spec),
@@ -168,7 +172,10 @@ function adviceOnFlag(message: string, loaded: readonly Command[]): string | nul
   );
 }
 
-function buildTree(loaded: readonly Command[], choose: (request: Request) => void): Node {
+/** The tree of all commands: with everything that `entry` takes, or with what help lists where the line names no command. */
+async function buildTree(entry: CommandEntry | null, choose: (request: Request) => void): Promise<Node> {
+  const command = entry === null ? null : await entry.load();
+  const listed = entry === null ? await outlines() : [];
   const root = new Node("svc")
     .description("Deploys web applications to a svc platform, and looks after them")
     .configureHelp({
@@ -186,17 +193,18 @@ function buildTree(loaded: readonly Command[], choose: (request: Request) => voi
     .addHelpText("after", "\nHelp on one command: svc <command> --help\nVersion: svc --version");
   for (const [spec, summary, fallback] of globalOptions) root.option(spec, summary, fallback);
   const groups = new Map<string, Node>([["", root]]);
-  for (const entry of commandIndex) {
-    const words = entry.name.split(" ");
+  for (const { name } of commandIndex) {
+    const words = name.split(" ");
     for (let depth = 1; depth < words.length; depth++) {
       const path = words.slice(0, depth).join(" ");
       if (!groups.has(path))
         groups.set(path, child(groups, words.slice(0, depth)).description(groupSummaries[path] ?? ""));
     }
     const node = child(groups, words);
-    const found = loaded.find((each) => each.name === entry.name);
-    if (found !== undefined)
-      describeCommand(node, found, (raw) => choose({ kind: "run", command: found, globals: globalsOf(root), raw }));
+    const outline = listed.find((each) => each.name === name);
+    if (outline !== undefined) outlineCommand(node, outline);
+    if (command?.name === name)
+      describeCommand(node, command, (raw) => choose({ kind: "run", command, globals: globalsOf(root), raw }));
   }
   return root;
 }
@@ -229,6 +237,11 @@ function child(groups: ReadonlyMap<string, Node>, words: readonly string[]): Nod
 }
 
 const takesRest = (spec: string): boolean => spec.endsWith("...>");
+
+function outlineCommand(node: Node, { summary, arguments: taken }: Outline): void {
+  node.summary(summary).description(summary);
+  for (const each of taken) node.addArgument(new Argument(each.spec, each.summary));
+}
 
 function describeCommand(node: Node, command: Command, run: (raw: Record<string, Raw>) => void): void {
   node

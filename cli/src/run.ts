@@ -1,151 +1,23 @@
-import { stripControl } from "@svc/proto";
-import type { Outcome, Screen } from "./command.ts";
-import { createRun, type Globals } from "./context.ts";
-import { errorEnvelope, successEnvelope } from "./envelope.ts";
-import { isGitHubActions } from "./environment.ts";
-import { errorText } from "./error-text.ts";
-import { CliError, exitCodes, Interrupted, interruptExitCodes, toCliError } from "./errors.ts";
-import { inertForActions } from "./format.ts";
-import type { Host } from "./host.ts";
-import { explainNotFound } from "./link-trouble.ts";
-import { coloured, plain, wantsColour } from "./paint.ts";
-import { operationOf, readCommandLine } from "./program.ts";
-import { scrub } from "./redact.ts";
-import { createTerminal, type Terminal } from "./terminal.ts";
-import { updateNotice } from "./update-notice.ts";
-
-/** As far as they can be known when the command line itself is wrong. */
-const globalsOfBrokenLine = (argv: readonly string[]): Globals => ({
-  manifest: "svc.yml",
-  manifestNamed: false,
-  json: argv.includes("--json"),
-  yes: false,
-  verbose: argv.includes("--verbose"),
-  quiet: argv.includes("--quiet"),
-  noColor: argv.includes("--no-color"),
-});
+import { successEnvelope } from "./envelope.ts";
+import { columnsOf, type Host } from "./host.ts";
+import { operationOf, type Request, readCommandLine } from "./program.ts";
 
 /** Reads the command line, runs what it asks for, prints the result or the error, and returns the exit status. */
 export async function runRequest(argv: readonly string[], host: Host): Promise<number> {
   const operation = operationOf(argv);
+  let request: Request;
   try {
-    const request = await readCommandLine(argv, columnsOf(host));
-    if (request.kind === "help") {
-      const json = argv.includes("--json");
-      host.stdout.write(json ? successEnvelope("help", [], { help: request.text }) : request.text);
-      return 0;
-    }
-    return await runCommand(request.globals, host, operation, (context) =>
-      request.command.execute(context, request.raw),
-    );
+    request = await readCommandLine(argv, columnsOf(host));
   } catch (thrown) {
-    // Only reading the command line fails here: a command's own failure is told below.
-    const globals = globalsOfBrokenLine(argv);
-    const terminal = openTerminal(host, globals);
-    return printError(toCliError(thrown), { host, operation, globals, terminal });
+    const { refuseLine } = await import("./execution.ts");
+    return refuseLine(thrown, argv, host, operation);
   }
-}
-
-const openTerminal = ({ clock, stdin, stdout, stderr, env, signal }: Host, globals: Globals): Terminal =>
-  createTerminal({ clock, stdin, stdout, stderr, env, signal, ...globals });
-
-async function runCommand(
-  globals: Globals,
-  host: Host,
-  operation: string,
-  execute: (context: ReturnType<typeof createRun>["context"]) => Promise<Outcome>,
-): Promise<number> {
-  const { clock, random, env, cwd, home, stdin, signal } = host;
-  const terminal = openTerminal(host, globals);
-  const print = (text: string) => printText(host, text);
-  const columns = columnsOf(host);
-  const run = createRun({ clock, random, env, cwd, home, globals, terminal, columns, stdin, print, signal });
-  try {
-    const outcome = await execute(run.context);
-    terminal.close();
-    const { warnings } = run;
-    printOutcome(outcome, { host, operation, globals, warnings, columns, now: clock.now() });
-    await run.finish();
-    const notice =
-      terminal.animated && !globals.json ? await updateNotice({ clock, env, home }, run.platformVersion()) : null;
-    if (notice !== null) terminal.step(notice);
-    return outcome.exitCode;
-  } catch (thrown) {
-    terminal.close();
-    if (signal.aborted || thrown instanceof Interrupted)
-      return printInterrupt(run.interruptAdvice(), { host, operation, globals, terminal });
-    const error = await explainNotFound(run.context, run.followed(), toCliError(thrown));
-    return printError(error, { host, operation, globals, terminal });
-  } finally {
-    await run.close();
+  if (request.kind === "help") {
+    const json = argv.includes("--json");
+    host.stdout.write(json ? successEnvelope("help", [], { help: request.text }) : request.text);
+    return 0;
   }
-}
-
-interface Printing {
-  host: Host;
-  operation: string;
-  globals: Globals;
-  terminal: Terminal;
-}
-
-function printOutcome(
-  outcome: Outcome,
-  {
-    host,
-    operation,
-    globals,
-    warnings,
-    ...screen
-  }: Omit<Printing, "terminal"> & { warnings: string[] } & Omit<Screen, "paint">,
-): void {
-  const { stdout, env } = host;
-  if (globals.json) {
-    stdout.write(successEnvelope(operation, warnings, outcome.payload));
-    return;
-  }
-  if (globals.quiet) return;
-  const colour = wantsColour(env, { isTerminal: stdout.isTTY === true, noColor: globals.noColor });
-  printText(host, outcome.render({ paint: colour ? coloured : plain, ...screen }));
-}
-
-/** How wide the terminal is; null where none shows the result. */
-const columnsOf = ({ stdout }: Host): number | null => (stdout.isTTY === true ? stdout.columns || null : null);
-
-/** Writes a text for people to stdout, ended by a line feed. */
-function printText({ stdout, env }: Host, text: string): void {
-  const inert = isGitHubActions(env) ? inertForActions(text) : text;
-  if (inert !== "") stdout.write(inert.endsWith("\n") ? inert : `${inert}\n`);
-}
-
-/** Makes a text harmless for whatever reads stderr, whoever wrote it. */
-const inertFor =
-  ({ env }: Host, terminal: Terminal) =>
-  (text: string) => {
-    const clean = scrub(stripControl(text), terminal.hidden);
-    return isGitHubActions(env) ? inertForActions(clean) : clean;
-  };
-
-/** The envelope with --json; else a text on stderr. */
-function printError(error: CliError, { host, operation, globals, terminal }: Printing): number {
-  if (globals.json) host.stdout.write(errorEnvelope(operation, error, terminal.hidden));
-  else {
-    const inert = inertFor(host, terminal);
-    const { code, message, hint } = error;
-    const clean = { code, message: inert(message), hint: hint === undefined ? undefined : inert(hint) };
-    terminal.tell(errorText(clean, terminal.paint));
-  }
-  if (error.cause instanceof Error) terminal.verbose(error.cause.stack ?? error.cause.message);
-  return exitCodes[error.code];
-}
-
-function printInterrupt(advice: string | null, printing: Printing): number {
-  const { globals, host, operation, terminal } = printing;
-  const name = host.signal.reason === "SIGTERM" ? "SIGTERM" : "SIGINT";
-  const error = new CliError("UNEXPECTED", "Interrupted", { hint: advice ?? undefined });
-  if (globals.json) host.stdout.write(errorEnvelope(operation, error, terminal.hidden));
-  else {
-    terminal.tell("Interrupted");
-    if (advice !== null) terminal.tell(`${terminal.paint("cyan", "→")} ${inertFor(host, terminal)(advice)}`);
-  }
-  return interruptExitCodes[name];
+  // Help is read by people who wait for it: it does without what only running a command needs.
+  const { runCommand } = await import("./execution.ts");
+  return runCommand(request, host, operation);
 }
