@@ -19,7 +19,7 @@ const finishedOutlines: Plugin = {
 /**
  * Bundles the command line for publishing: everything it needs in a few files, one per command that is
  * loaded on its own, so that `npx svc-cli` starts quickly and installs nothing else. With it go the licences
- * of the packages that are in it. `directory` is emptied first; `bin/svc.mjs` starts `dist/main.mjs` when it is there.
+ * of the packages that are in it. `directory` is emptied first; `bin/svc.mjs` starts `dist/main.mjs` where there are no sources.
  */
 export async function build(directory: string): Promise<void> {
   await rm(directory, { recursive: true, force: true });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { editDistance } from "./known-keys.ts";
+import { editDistance } from "./edit-distance.ts";
 import { parseManifest } from "./manifest-yaml.ts";
 
 const app = "version: 2\napp: { name: Shop, type: ssr }\n";

@@ -684,7 +684,14 @@ describe.concurrent("under an older Node", () => {
     await using directory = await aDirectory();
     const ended = await svc(["--version"], { cwd: directory.path, env: pretend("true"), program });
     expect(ended).toMatchObject({ status: 1, stdout: "" });
-    expect(ended.stderr).toMatch(/^svc needs Node\.js 24 or newer; this is .*\n$/);
+    expect(ended.stderr).toMatch(/^svc needs Node\.js 24\.0 or newer; this is .*\n$/);
+    const asked = await svc(["status", "--json"], { cwd: directory.path, env: pretend("true"), program });
+    expect(asked.status).toBe(1);
+    expect(envelopeOf(asked)).toEqual({
+      ok: false,
+      operation: "svc",
+      error: { code: "UNEXPECTED", message: expect.stringContaining("needs Node.js"), hint: expect.any(String) },
+    });
   });
 
   test.each([
