@@ -1,5 +1,5 @@
 import { chmod, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Plugin, rolldown } from "rolldown";
 import { licencesOf } from "./build-licences.ts";
@@ -29,7 +29,9 @@ export async function build(directory: string): Promise<void> {
     // The oldest Node of `engines`, which does not know `using`.
     transform: { target: "node22" },
     // A file of ours does nothing by being loaded. Without this, one name of @svc/proto brings all of its schemas along.
-    treeshake: { moduleSideEffects: [{ test: /\/(cli|proto|runtime)\/src\//, sideEffects: false }] },
+    treeshake: {
+      moduleSideEffects: [{ test: /^(?!.*\/node_modules\/).*\/(cli|proto|runtime)\/src\//, sideEffects: false }],
+    },
     plugins: [finishedOutlines],
   });
   try {
@@ -48,4 +50,5 @@ export async function build(directory: string): Promise<void> {
   await chmod(inCli("bin/svc.mjs"), 0o755);
 }
 
-if (import.meta.main) await build(inCli("dist"));
+// `node cli/build.ts [directory]`
+if (import.meta.main) await build(resolve(process.argv[2] ?? inCli("dist")));

@@ -5,8 +5,6 @@ import { performance } from "node:perf_hooks";
 import { setTimeout as delay } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { publishExampleImage } from "@svc/deploy/examples";
-import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
-import { run } from "@svc/runtime/command";
 import { pack } from "tar-stream";
 import { FormData, fetch } from "undici";
 import type { Cluster } from "../cluster.ts";
@@ -225,23 +223,6 @@ export async function memoryAtRest(cluster: Cluster): Promise<Record<"control" |
     }
   }
   return samples;
-}
-
-/** `svc --version`, start to end, as a shell sees it. The same of bare Node as the floor. */
-export async function startUps(times: number): Promise<{ svc: number[]; node: number[] }> {
-  const timed = async (args: string[]) => {
-    const from = performance.now();
-    await run([nodeBinary(), ...args]);
-    return performance.now() - from;
-  };
-  const bin = join(repositoryRoot, "cli", "bin", "svc.mjs");
-  await timed([bin, "--version"]);
-  const [svc, node]: [number[], number[]] = [[], []];
-  for (let round = 0; round < times; round += 1) {
-    svc.push(await timed([bin, "--version"]));
-    node.push(await timed(["-e", "0"]));
-  }
-  return { svc, node };
 }
 
 export async function writeReport(path: string, rows: readonly Row[], facts: object): Promise<void> {

@@ -7,20 +7,13 @@ import { spawnProgram } from "@svc/runtime/programs";
 import { startCluster } from "../cluster.ts";
 import { authenticatedReads } from "./auth.ts";
 import { bareStatic } from "./bare-static.ts";
+import { startsOfCli } from "./cli.ts";
 import { consoleStatements } from "./console.ts";
 import { bareCrashes, crashes } from "./crashes.ts";
 import { databases } from "./databases/all.ts";
 import { databasesProxy } from "./databases/proxy.ts";
 import { databasesReadOnly } from "./databases/read-only.ts";
-import {
-  bareContainers,
-  imageDeploys,
-  memoryAtRest,
-  serverDeploys,
-  startUps,
-  staticDeploys,
-  writeReport,
-} from "./deploys.ts";
+import { bareContainers, imageDeploys, memoryAtRest, serverDeploys, staticDeploys, writeReport } from "./deploys.ts";
 import { domainsServed } from "./domains.ts";
 import { longRequests } from "./long-requests.ts";
 import { figuresOfYears } from "./metrics.ts";
@@ -50,10 +43,12 @@ if (process.argv[2] === "drain") process.exit((await longRequestsAreKept()) ? 0 
 
 /** Runs of each measurement; the first deployment of a project warms up and is not counted. */
 const times = Number(process.env["BENCH_TIMES"] ?? 5);
+/** Starts of the command line are short, and a busy machine's medians need more of them. */
+const startsOfCliTimes = 4 * times;
 const loadAtStart = loadavg();
 const rows: Row[] = [];
 // `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once,
-// `-- console` SQL, `-- metrics` figures of two years, `-- domains` domains until they have certificates, `-- databases-proxy` what the database proxy adds to a query, `-- databases` all of managed databases.
+// `-- cli` how fast the command line starts, `-- console` SQL, `-- metrics` figures of two years, `-- domains` domains until they have certificates, `-- databases-proxy` what the database proxy adds to a query, `-- databases` all of managed databases.
 const only = process.argv[2] ?? null;
 
 if (only === "together") {
@@ -61,6 +56,8 @@ if (only === "together") {
   rows.push(...(await firstDeploysTogether(cluster, times)));
 } else if (only === "console") {
   rows.push(...(await consoleStatements()));
+} else if (only === "cli") {
+  rows.push(...(await startsOfCli(startsOfCliTimes)));
 } else if (only === "metrics") {
   rows.push(...(await figuresOfYears()));
 } else if (only === "domains") {
@@ -75,14 +72,7 @@ if (only === "together") {
 }
 if (only === null) {
   rows.push(...(await consoleStatements()));
-  const versions = await startUps(20);
-  rows.unshift({
-    name: "svc --version",
-    unit: "ms",
-    samples: versions.svc,
-    floor: { name: "node -e 0", samples: versions.node },
-    aim: { text: "<= 120 ms", met: (value) => value <= 120 },
-  });
+  rows.unshift(...(await startsOfCli(startsOfCliTimes)));
   await using cluster = await startCluster({ agents: 3 });
   const memory = await memoryAtRest(cluster);
   for (const [name, limitMb] of [
