@@ -59,10 +59,14 @@ export const shortCommit = (sha: string): string => sha.slice(0, 7);
 const wide =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
 const zeroWidth = /^[\p{Mn}\p{Me}\p{Cf}]$/u;
-const graphemes = new Intl.Segmenter(undefined, { granularity: "grapheme" });
+const plainAscii = /^[ -~]*$/;
+let graphemes: Intl.Segmenter | undefined;
 
 /** Columns that `text` takes on a terminal; colour codes take none. */
 export function displayWidth(text: string): number {
+  // Nearly every text is that, and help measures thousands.
+  if (plainAscii.test(text)) return text.length;
+  graphemes ??= new Intl.Segmenter(undefined, { granularity: "grapheme" });
   let width = 0;
   for (const { segment } of graphemes.segment(stripVTControlCharacters(text))) {
     if (!zeroWidth.test(segment)) width += wide.test(segment) ? 2 : 1;
