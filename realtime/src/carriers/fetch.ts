@@ -1,0 +1,58 @@
+import { type Door, isRefusal, type Refusal, type Ticket } from "../door.ts";
+import { maxQueuedBytes } from "../hub.ts";
+import { readSubscription } from "../subscription.ts";
+import { connectionHeader, streamHeaders, textHeaders } from "./headers.ts";
+
+/** Nobody hears of it: the client left while the application was asked. */
+const clientLeft = 499;
+
+/** Serves streams to whatever has a Fetch `Request` and wants a `Response`. */
+export const serveFetch =
+  (door: Door) =>
+  (request: Request): Response | Promise<Response> => {
+    const answer = (ticket: Ticket | Refusal): Response => {
+      if (isRefusal(ticket)) return new Response(ticket.text, { status: ticket.status, headers: textHeaders });
+      if (request.signal.aborted) {
+        ticket.cancel();
+        return new Response(null, { status: clientLeft });
+      }
+      return new Response(streamOf(ticket, request.signal), { headers: { ...streamHeaders, ...connectionHeader } });
+    };
+
+    const ticket = door.ask(readSubscription(request.url, request.headers.get("last-event-id")), request);
+    return ticket instanceof Promise ? ticket.then(answer) : answer(ticket);
+  };
+
+/** A client's stream. Whoever carries it says by its cancellation or by the signal that the client has left, or by both. */
+function streamOf(ticket: Ticket, signal: AbortSignal): ReadableStream<Uint8Array> {
+  let leave = (): void => {};
+  return new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        const end = (): void => {
+          leave();
+          // Nobody reads any more, and it may have been cancelled already.
+          try {
+            controller.close();
+          } catch {}
+        };
+        const off = (): void => signal.removeEventListener("abort", end);
+        const free = ticket.enter({
+          write: (frame) => controller.enqueue(frame),
+          queuedBytes: () => maxQueuedBytes - (controller.desiredSize ?? 0),
+          cut() {
+            off();
+            controller.error(new Error("the client is too slow"));
+          },
+        });
+        leave = () => {
+          off();
+          free();
+        };
+        signal.addEventListener("abort", end);
+      },
+      cancel: () => leave(),
+    },
+    new ByteLengthQueuingStrategy({ highWaterMark: maxQueuedBytes }),
+  );
+}
