@@ -30,6 +30,8 @@ async function bridge(realtime: Realtime, request: IncomingMessage, response: Se
 export interface TestServer extends AsyncDisposable {
   url: string;
   port: number;
+  /** How many are open. */
+  connections(): Promise<number>;
 }
 
 export async function serve(listener: Listener): Promise<TestServer> {
@@ -39,6 +41,10 @@ export async function serve(listener: Listener): Promise<TestServer> {
   return {
     url: `http://127.0.0.1:${port}`,
     port,
+    connections: () =>
+      new Promise((resolve, reject) => {
+        server.getConnections((error, count) => (error === null ? resolve(count) : reject(error)));
+      }),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       server.close();
