@@ -1,4 +1,4 @@
-import { isIPv4, isIPv6 } from "node:net";
+import { readAddress } from "../address.ts";
 
 /** How often passwords of sites may be tried. */
 export interface Attempts {
@@ -145,16 +145,9 @@ export function createAttempts(rates: AttemptRates = usual): Attempts {
  * network that the client is in: 24 bits of IPv4, 48 of IPv6.
  */
 export function originOf(address: string): { client: string; network: string } {
-  const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address) ?? [];
-  const plain = mapped ?? address;
-  if (isIPv4(plain)) return { client: plain, network: plain.replace(/\d+$/, "0/24") };
-  if (!isIPv6(plain)) return { client: plain, network: plain };
-  const [head = "", tail] = plain.split("%")[0]?.split("::") ?? [];
-  const before = head === "" ? [] : head.split(":");
-  const after = tail === undefined || tail === "" ? [] : tail.split(":");
-  const zeros = tail === undefined ? 0 : Math.max(0, 8 - before.length - after.length);
-  const groups = [...before, ...Array.from({ length: zeros }, () => "0"), ...after].map((group) =>
-    Number.parseInt(group, 16).toString(16),
-  );
-  return { client: `${groups.slice(0, 4).join(":")}::/64`, network: `${groups.slice(0, 3).join(":")}::/48` };
+  const origin = readAddress(address);
+  if (origin.kind === "unknown") return { client: origin.text, network: origin.text };
+  if (origin.kind === "IPv4") return { client: origin.text, network: origin.text.replace(/\d+$/, "0/24") };
+  const first = (count: number): string => origin.groups.slice(0, count).join(":");
+  return { client: `${first(4)}::/64`, network: `${first(3)}::/48` };
 }
