@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -14,7 +14,7 @@ const { resolve } = createRequire(import.meta.url);
 /** Where this repository has its packages. */
 const packagesFolder = dirname(dirname(resolve("typescript/package.json")));
 
-/** A directory of somebody who installed the package, and nothing else. */
+/** Of somebody who installed the package, and nothing else; what is in `consumer/` is theirs. */
 let dir = "";
 let installed = "";
 beforeAll(async () => {
@@ -51,21 +51,8 @@ test("it brings nothing else, and asks for nothing but perhaps React", async () 
 });
 
 test("a server made of it answers", async () => {
-  await writeFile(
-    join(dir, "server.js"),
-    `import { createRealtime, DEFAULT_MAX_CLIENTS, HARD_MAX_CLIENTS } from "@svc/realtime";
-     import { createPostgresAdapter } from "@svc/realtime/postgres";
-     import { defineRealtimeEvents, eventsFor } from "@svc/realtime/events";
-     import { subscribe } from "@svc/realtime/client";
-     const realtime = createRealtime();
-     const { body } = realtime.handler(new Request("http://app.test/?channels=a"));
-     realtime.publish("a", { data: eventsFor(defineRealtimeEvents({ a: ["x"] }), "a") });
-     const { value } = await body.getReader().read();
-     console.log(new TextDecoder().decode(value).split("\\n").slice(1, 3).join("|"));
-     console.log(DEFAULT_MAX_CLIENTS, HARD_MAX_CLIENTS, typeof createPostgresAdapter);
-     try { subscribe({ url: "/events", onEvent() {} }); } catch (error) { console.log(error.name); }`,
-  );
-  const { stdout } = await run([thisNode, "server.js"], { cwd: dir });
+  await copyFile(join(folder, "consumer", "run.js"), join(dir, "run.js"));
+  const { stdout } = await run([thisNode, "run.js"], { cwd: dir });
   expect(stdout.split("\n")).toEqual([
     'event: message|data: {"channel":"a","data":["x"]}',
     "25 1000 function",
@@ -75,53 +62,14 @@ test("a server made of it answers", async () => {
 });
 
 describe("an application in TypeScript", () => {
-  const server = `
-    import { createServer } from "node:http";
-    import postgres from "postgres";
-    import { createRealtime, type PublishResult, type Realtime, type RealtimeAdapter, type RealtimeEvent, type RealtimeOptions } from "@svc/realtime";
-    import { createPostgresAdapter } from "@svc/realtime/postgres";
-    import { defineRealtimeEvents, eventsFor } from "@svc/realtime/events";
-    export const events = defineRealtimeEvents({ todos: ["added", "removed"] });
-    const names: readonly ["added", "removed"] = eventsFor(events, "todos");
-    // @ts-expect-error no such channel
-    eventsFor(events, "todo");
-    const adapter: RealtimeAdapter = createPostgresAdapter({ sql: postgres(), onError: ({ code }) => console.log(code satisfies string) });
-    const options: RealtimeOptions = {
-      channels: Object.keys(events),
-      maxClients: Number(process.env["SVC_MAX_SSE_CONNECTIONS"]),
-      adapter,
-      onAdapterError: (error, { op }) => console.error(op satisfies "publish" | "subscribe", error),
-      authorize: async (channel, request) =>
-        channel === "todos" && (request instanceof Request ? request.headers.get("cookie") : request.headers.cookie) !== null,
-    };
-    const realtime: Realtime = createRealtime(options);
-    createServer((request, response) => realtime.node(request, response)).listen(0);
-    export const GET = (request: Request): Response | Promise<Response> => realtime.handler(request);
-    const result: PublishResult = realtime.publish("todos", { event: names[0], data: 1 });
-    if (!result.delivered) console.log(result.reason satisfies "channel_not_allowed" | "throttled");
-    const own: RealtimeAdapter = { async publish(event: RealtimeEvent) { void event; }, async subscribe(onEvent) { onEvent({ channel: "a", data: 1 }); return () => {}; } };
-    createRealtime({ adapter: own, throttle: { maxTokens: 5 }, replay: false, onDrop: ({ channel, reason, event }) => void [channel, reason, event] });
-    await realtime.close();
-  `;
-  const browser = `
-    import { subscribe, type RealtimeStatus } from "@svc/realtime/client";
-    import { useRealtime } from "@svc/realtime/react";
-    const subscription = subscribe({ url: "/events", channels: ["todos"], events: ["added"], parseJson: true, onEvent: ({ event, data, json, channel }) => void [event, data satisfies string, json, channel satisfies string], onReconnect: (attempt, delayMs) => attempt + delayMs, onError: (error: Event) => void error });
-    const status: RealtimeStatus = subscription.status();
-    export function Todos() {
-      const { connected, status: now } = useRealtime({ url: "/events", channel: "todos", events: ["added"], onEvent: () => subscription.close(), enabled: status === "open" });
-      return connected ? now : null;
-    }
-  `;
-
   test.each([
-    { side: "server", source: server, lib: ["es2024"], types: ["node"], module: "nodenext" },
-    { side: "server that is bundled", source: server, lib: ["es2024", "dom"], types: ["node"], module: "preserve" },
-    { side: "browser", source: browser, lib: ["es2024", "dom"], types: [], module: "preserve" },
-  ])("compiles on the $side, and every declaration with it", async ({ side, source, lib, types, module }) => {
+    { side: "server", app: "server.ts", lib: ["es2024"], types: ["node"], module: "nodenext" },
+    { side: "server that is bundled", app: "server.ts", lib: ["es2024", "dom"], types: ["node"], module: "preserve" },
+    { side: "browser", app: "browser.ts", lib: ["es2024", "dom"], types: [], module: "preserve" },
+  ])("compiles on the $side, and every declaration with it", async ({ side, app, lib, types, module }) => {
     const place = join(dir, side.replaceAll(" ", "-"));
     await mkdir(place);
-    await writeFile(join(place, "app.ts"), source);
+    await copyFile(join(folder, "consumer", app), join(place, app));
     await writeFile(
       join(place, "tsconfig.json"),
       JSON.stringify({
@@ -135,7 +83,7 @@ describe("an application in TypeScript", () => {
           lib,
           types,
         },
-        files: ["app.ts"],
+        files: [app],
       }),
     );
     await run([thisNode, join(packagesFolder, "typescript", "bin", "tsc"), "-p", place]);

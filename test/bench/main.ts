@@ -18,6 +18,7 @@ import { domainsServed } from "./domains.ts";
 import { longRequests } from "./long-requests.ts";
 import { figuresOfYears } from "./metrics.ts";
 import { readsOfOne } from "./reads.ts";
+import { realtimeStreams } from "./realtime.ts";
 import { median, type Row, renderTable } from "./table.ts";
 import { firstDeploysTogether } from "./together.ts";
 
@@ -48,7 +49,9 @@ const startsOfCliTimes = 4 * times;
 const loadAtStart = loadavg();
 const rows: Row[] = [];
 // `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once,
-// `-- cli` how fast the command line starts, `-- console` SQL, `-- metrics` figures of two years, `-- domains` domains until they have certificates, `-- databases-proxy` what the database proxy adds to a query, `-- databases` all of managed databases.
+// `-- cli` how fast the command line starts, `-- console` SQL, `-- metrics` figures of two years, `-- domains` domains until
+// they have certificates, `-- realtime` streams of `@svc/realtime`, `-- databases-proxy` what the database proxy adds to a
+// query, `-- databases` all of managed databases.
 const only = process.argv[2] ?? null;
 
 if (only === "together") {
@@ -63,6 +66,8 @@ if (only === "together") {
 } else if (only === "domains") {
   await using cluster = await startCluster({ agents: 1, acme: true });
   rows.push(...(await domainsServed(cluster, times)));
+} else if (only === "realtime") {
+  rows.push(...(await realtimeStreams(times)));
 } else if (only === "databases-proxy") {
   rows.push(...(await databasesProxy(times)));
 } else if (only === "databases") {

@@ -8,11 +8,14 @@ const { workspaces } = JSON.parse(readFileSync(join(repositoryRoot, "package.jso
   workspaces: string[];
 };
 
+/** The one place where `realtime` has the machine's timers and chance: it is published by itself, without `runtime`. */
+const machineOfRealtime = "realtime/src/machine.ts";
+
 /** What is part of a program: neither a test, nor what tests share. `runtime` holds the machine's clock itself. */
 const product = workspaces
   .filter((workspace) => workspace !== "runtime" && workspace !== "test")
   .flatMap(sourcesOf)
-  .filter(({ path }) => !/\.test\.ts$|\/testing/.test(path));
+  .filter(({ path }) => !/\.test\.ts$|\/testing/.test(path) && path !== machineOfRealtime);
 
 /** What asks the machine for the time, or for chance, and what to take instead. */
 const machines: readonly { pattern: RegExp; instead: string }[] = [
@@ -56,3 +59,13 @@ test("only what begins a program takes the machine's clock and chance", () => {
     .map(({ path }) => `${path} imports @svc/runtime/system; take the clock or random of whoever calls it`);
   expect(wrong).toEqual([]);
 });
+
+test("only what applications import of realtime takes its machine, and hands it on", () => {
+  const taking = product
+    .filter(({ path, imports }) => path.startsWith("realtime/") && imports.some(takesMachine))
+    .map(({ path }) => path);
+  expect(taking.toSorted()).toEqual(["client", "index", "postgres"].map((entry) => `realtime/src/${entry}.ts`));
+});
+
+const takesMachine = ({ specifier, typeOnly }: { specifier: string; typeOnly: boolean }): boolean =>
+  specifier.endsWith("/machine.ts") && !typeOnly;

@@ -17,6 +17,8 @@ const arrows: Record<string, readonly string[]> = {
   router: ["@svc/runtime", "@svc/proto", "@svc/registry", "@svc/uplink", "@svc/telemetry"],
   dbproxy: ["@svc/runtime", "@svc/proto", "@svc/telemetry"],
   cli: ["@svc/runtime", "@svc/proto"],
+  // Published by itself: whoever installs it has none of the others.
+  realtime: [],
   deploy: ["@svc/runtime", "@svc/proto"],
   test: [
     "@svc/runtime",
@@ -90,6 +92,7 @@ const packages = [
   "router",
   "dbproxy",
   "cli",
+  "realtime",
 ];
 const impureWords = [
   /\bDate\.now\(/,
@@ -231,9 +234,22 @@ describe("inside control", () => {
   });
 });
 
+describe("realtime", () => {
+  test("needs nothing that an application would have to install, but React for the hook", () => {
+    const needed = sourcesOf("realtime")
+      .filter((file) => !isTest(file))
+      .flatMap(({ path, imports }) =>
+        imports
+          .filter(({ specifier, typeOnly }) => !typeOnly && !specifier.startsWith("."))
+          .map(({ specifier }) => `${path} imports ${specifier}`),
+      );
+    expect(needed).toEqual(["realtime/src/react.ts imports react"]);
+  });
+});
+
 describe("environment variables", () => {
   test("are read by the programs' main files only", () => {
-    const wrong = ["control", "agent", "router", "dbproxy", "uplink", "registry", "proto"]
+    const wrong = ["control", "agent", "router", "dbproxy", "uplink", "registry", "proto", "realtime"]
       .flatMap(sourcesOf)
       .filter((file) => !isTest(file) && !file.path.endsWith("/src/main.ts") && /\bprocess\.env\b/.test(file.text))
       .map(({ path }) => path);

@@ -1,5 +1,13 @@
 import postgres, { type Sql } from "postgres";
 
+/** A pool for an address that names the socket's directory as `host` in its query, which postgres.js does not look for there. */
+export function connectTo(address: string): Sql {
+  const { searchParams, username, pathname } = new URL(address);
+  const host = searchParams.get("host");
+  if (host === null) throw new Error("the address names no socket");
+  return postgres({ host, username, database: pathname.slice(1) });
+}
+
 let created = 0;
 
 export interface TestDatabase extends AsyncDisposable {
