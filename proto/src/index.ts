@@ -26,6 +26,7 @@ export {
 } from "./api/envelope.ts";
 export * from "./api/githost.ts";
 export * from "./api/invite.ts";
+export * from "./api/job.ts";
 export * from "./api/me.ts";
 export * from "./api/metrics.ts";
 export * from "./api/node.ts";

@@ -111,6 +111,10 @@ export const limits = {
   runtimeLogLinesMax: 2000,
   jobRunsListMax: 100,
   jobLogBytesMax: 1024 * 1024,
+  /** Of runs that are over; of each job also the last success and the last failure, and no more than so many in all. */
+  jobRunsKeptDays: 90,
+  jobRunsKeptMax: 1000,
+  jobLogsKeptDays: 30,
   metricsHoursMax: 720,
   analyticsEntriesMax: 25,
   adminSeriesDaysDefault: 30,

@@ -8,6 +8,8 @@ import type {
   DatabaseTable,
   DeploymentTable,
   DroppedDatabaseTable,
+  JobRunTable,
+  JobTable,
   NodeEventTable,
   NodeTable,
   OffsiteCopyTable,
@@ -32,6 +34,10 @@ export type Deployment = Selectable<DeploymentTable>;
 export type Branch = Selectable<DatabaseTable>;
 /** What is known of a branch that was dropped: see `tenants/databases/dropped`. */
 export type DroppedBranch = Selectable<DroppedDatabaseTable>;
+/** A scheduled job of a channel: see `tenants/jobs`. */
+export type Job = Selectable<JobTable>;
+/** One run of it, over all its attempts. */
+export type JobRun = Selectable<JobRunTable>;
 /** A backup of a branch. */
 export type Backup = Selectable<DatabaseBackupTable>;
 export type BackupStatus = Backup["status"];

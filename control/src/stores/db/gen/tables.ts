@@ -504,6 +504,51 @@ export interface InviteTable {
   user_id: Nullable<string>;
 }
 
+export interface JobTable {
+  id: Generated<string>;
+  project_id: string;
+  channel: "production" | "preview" | "dev";
+  pr_number: Generated<number>;
+  name: string;
+  deployment_id: string;
+  schedule: string;
+  timezone: string;
+  timeout_seconds: number;
+  retries: number;
+  overlap: "skip" | "queue";
+  source_enabled: boolean;
+  user_enabled: Nullable<boolean>;
+  pause_reason: Nullable<"stopped" | "suspended" | "plan">;
+  next_fire_at: Nullable<Date>;
+  last_fire_at: Nullable<Date>;
+  last_success_at: Nullable<Date>;
+  retired_at: Nullable<Date>;
+  created_at: Generated<Date>;
+  updated_at: Generated<Date>;
+}
+
+export interface JobRunTable {
+  id: Generated<string>;
+  job_id: string;
+  project_id: string;
+  deployment_id: string;
+  fire_at: Nullable<Date>;
+  trigger: "schedule" | "manual";
+  status: "queued" | "waiting" | "running" | "cancel_requested" | "succeeded" | "failed" | "timed_out" | "canceled" | "skipped";
+  reason: Nullable<string>;
+  message: Nullable<string>;
+  missed: Generated<number>;
+  attempt_count: Generated<number>;
+  retry_at: Nullable<Date>;
+  requested_by_token: Nullable<string>;
+  requested_by: Nullable<string>;
+  cancel_requested_at: Nullable<Date>;
+  number: GeneratedAlways<number>;
+  created_at: Generated<Date>;
+  started_at: Nullable<Date>;
+  finished_at: Nullable<Date>;
+}
+
 export interface LeaderFenceTable {
   only: Generated<boolean>;
   epoch: number;
@@ -739,14 +784,16 @@ export interface RestoreProofTable {
 export interface RunTable {
   id: Generated<string>;
   project_id: string;
-  owner_kind: "deployment";
+  owner_kind: "deployment" | "job";
   owner_id: string;
-  kind: "release";
+  kind: "release" | "job";
   number: number;
   node_id: string;
   started_at: Nullable<Date>;
   finished_at: Nullable<Date>;
   exit_code: Nullable<number>;
+  outcome: Nullable<string>;
+  message: Nullable<string>;
 }
 
 export interface SavedQueryTable {
@@ -1007,6 +1054,8 @@ export interface Database {
   idempotency: IdempotencyTable;
   image_layer: ImageLayerTable;
   invite: InviteTable;
+  job: JobTable;
+  job_run: JobRunTable;
   leader_fence: LeaderFenceTable;
   log_chunk: LogChunkTable;
   log_query: LogQueryTable;
