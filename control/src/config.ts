@@ -236,6 +236,7 @@ export function readConfig(now: Date, env: Readonly<Record<string, string | unde
       eventsSecret: registryEventsSecret(s),
     },
     registryAllow: s.SVC_REGISTRY_ALLOW,
+    webhookAllow: s.SVC_WEBHOOK_ALLOW,
     masterKeys: masterKeys(valueOrFile(s, "SVC_MASTER_KEY")),
     authSecret,
     signup: s.SVC_SIGNUP,

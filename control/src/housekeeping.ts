@@ -9,6 +9,7 @@ import type { Log } from "./log.ts";
 import type { Db } from "./stores/db/pool.ts";
 import { resumeWork } from "./stores/work/resume.ts";
 import { expireAudit } from "./tenants/admin/audit/expire.ts";
+import { forgetAlerts } from "./tenants/alerts/forget.ts";
 import { forgetChanges } from "./tenants/databases/changes/forget.ts";
 import { forgetCopies } from "./tenants/databases/copies/forget.ts";
 import { forgetVolumes } from "./tenants/databases/volumes/forget.ts";
@@ -56,6 +57,7 @@ export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRule
     changes: () => forgetChanges(db),
     nodeEvents: () => expireNodeEvents(db),
     certificates: () => forgetCertificates(db),
+    alerts: () => forgetAlerts(db),
   };
   const counts: Record<string, number> = {};
   for (const [part, keep] of Object.entries(parts)) {

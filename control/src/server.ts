@@ -1,7 +1,11 @@
+import type { Egress } from "@svc/registry";
 import type { Clock } from "@svc/runtime/clock";
 import { type FastifyBaseLogger, type FastifyInstance, fastify, LogController } from "fastify";
 import { authorityEndpoints } from "./fleet/ca/rotation/endpoints.ts";
+import { addressSet } from "./fleet/images/address-set.ts";
+import { createWebhookEgress } from "./fleet/images/egress.ts";
 import { createReferencePolicy, type ReferencePolicy, referenceRules } from "./fleet/images/reference.ts";
+import { systemAddresses } from "./fleet/images/resolve.ts";
 import { nodeEndpoints } from "./fleet/nodes/endpoints.ts";
 import { placementEndpoints } from "./fleet/scheduler/endpoints.ts";
 import { registerEndpoints } from "./http/api.ts";
@@ -36,6 +40,7 @@ import { accountRegistryEndpoints } from "./tenants/account-registry/endpoints.t
 import { mountRegistryEvents } from "./tenants/account-registry/events.ts";
 import { mountRegistryTokens } from "./tenants/account-registry/token.ts";
 import { adminEndpoints } from "./tenants/admin/endpoints.ts";
+import { alertEndpoints } from "./tenants/alerts/endpoints.ts";
 import { analyticsEndpoints } from "./tenants/analytics/endpoints.ts";
 import type { TenantContext } from "./tenants/context.ts";
 import { databaseEndpoints } from "./tenants/databases/endpoints.ts";
@@ -74,6 +79,7 @@ export const apiEndpoints: readonly Endpoint<TenantContext>[] = [
   ...runtimeLogEndpoints,
   ...metricsEndpoints,
   ...analyticsEndpoints,
+  ...alertEndpoints,
   ...nodeEndpoints,
   ...placementEndpoints,
   ...authorityEndpoints,
@@ -85,12 +91,14 @@ export const apiEndpoints: readonly Endpoint<TenantContext>[] = [
 /** What the server is given: all that handlers are, but for what it makes itself. */
 export type ServerContext = Omit<
   TenantContext,
-  "auth" | "references" | "uploads" | "upgrades" | "takeTunnelPlace" | "createOnce"
+  "auth" | "references" | "webhookEgress" | "uploads" | "upgrades" | "takeTunnelPlace" | "createOnce"
 >;
 
 export interface ServerParts {
   /** How image references are judged; by the installation's own policy unless a test says otherwise. */
   references?: ReferencePolicy;
+  /** Where webhooks may lead; to the public internet and what the settings name unless a test says otherwise. */
+  webhookEgress?: Egress;
   /** How uploads are bounded; as everywhere unless a test says otherwise. */
   uploads?: Uploads;
   /** Served besides those of the API. */
@@ -117,6 +125,7 @@ export function buildServer(context: ServerContext, parts: ServerParts = {}): Fa
     ...context,
     auth,
     references: parts.references ?? createReferencePolicy(clock, referenceRules(config)),
+    webhookEgress: parts.webhookEgress ?? createWebhookEgress(clock, systemAddresses, addressSet(config.webhookAllow)),
     uploads: parts.uploads ?? createUploads(clock),
     upgrades,
     takeTunnelPlace: createPlaces(tunnelPlaces),

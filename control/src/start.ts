@@ -19,7 +19,10 @@ import { announceServer } from "./fleet/cluster/presence.ts";
 import { watchCluster } from "./fleet/cluster/views.ts";
 import { startLink } from "./fleet/daemons/start.ts";
 import { checkKind, copiesKind } from "./fleet/databases/checks.ts";
+import { addressSet } from "./fleet/images/address-set.ts";
+import { createWebhookEgress } from "./fleet/images/egress.ts";
 import { referenceRules } from "./fleet/images/reference.ts";
+import { systemAddresses } from "./fleet/images/resolve.ts";
 import { applyLimitsWorker } from "./fleet/limits/worker.ts";
 import { listNodes } from "./fleet/nodes/view.ts";
 import { requireRecovered } from "./fleet/recovery/check.ts";
@@ -53,6 +56,9 @@ import { sweepAccountRepositories } from "./tenants/account-registry/sweep.ts";
 import { countEtcd, serveMetrics } from "./tenants/admin/metrics/start.ts";
 import { deleteUserKind } from "./tenants/admin/users/deletion/request.ts";
 import { deleteUserWorker } from "./tenants/admin/users/deletion/worker.ts";
+import { deliverWorker } from "./tenants/alerts/deliver.ts";
+import { alertWebhookWork } from "./tenants/alerts/kinds.ts";
+import { alertWorkers } from "./tenants/alerts/worker.ts";
 import { offsiteRound } from "./tenants/databases/backups/offsite/round.ts";
 import { backupWork } from "./tenants/databases/backups/store.ts";
 import { backupWorker } from "./tenants/databases/backups/worker.ts";
@@ -110,6 +116,8 @@ const fetchesAtOnce = 2;
 const domainsAtOnce = 32;
 /** Each waits for a CA and for edges most of the time, and CAs take so many orders in a time. */
 const certificatesAtOnce = 8;
+/** Each waits for somebody else's server, which may never answer. */
+const webhooksAtOnce = 16;
 /** One changed plan may concern thousands of projects, of which none is in a hurry. */
 const limitsAtOnce = 2;
 /** How long after its death a worker's item is taken over. */
@@ -416,6 +424,7 @@ export function workGroups({
         suspension: suspensionWorker({ ...work, drainMs: config.drainMs }),
         "quota-notice": quotaNoticeWorker({ db, mailer, apiUrl: config.apiUrl }),
         [noticeWork]: domainNoticeWorker({ db, mailer, apiUrl: config.apiUrl }),
+        ...alertWorkers({ db, mailer, apiUrl: config.apiUrl }),
       },
     },
     { concurrency: databasesAtOnce, handlers: { [databaseKind]: databaseWorker(databases) } },
@@ -436,6 +445,15 @@ export function workGroups({
     ...(workOnCertificates === null
       ? []
       : [{ concurrency: certificatesAtOnce, handlers: { [certificateKind]: workOnCertificates } }]),
+    {
+      concurrency: webhooksAtOnce,
+      handlers: {
+        [alertWebhookWork]: deliverWorker({
+          ...{ clock, db, secrets, log },
+          egress: createWebhookEgress(clock, systemAddresses, addressSet(config.webhookAllow)),
+        }),
+      },
+    },
     { concurrency: limitsAtOnce, handlers: { [applyLimitsKind]: applyLimitsWorker(work) } },
   ];
 }

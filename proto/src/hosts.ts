@@ -118,7 +118,7 @@ export function hostProblem(host: string, allowList: readonly string[] = []): st
   const badPort =
     port === undefined || publicPorts.includes(Number(port))
       ? null
-      : `Port ${port} is not allowed: a registry answers at ${publicPorts.slice(0, -1).join(", ")} or ${publicPorts.at(-1)}.`;
+      : `Port ${port} is not allowed: ${publicPorts.slice(0, -1).join(", ")} and ${publicPorts.at(-1)} are.`;
   const badName = nameProblem(name);
   return badPort === null ? badName : [badPort, ...(badName === null ? [] : [badName])].join(" ");
 }

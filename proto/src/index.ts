@@ -1,5 +1,6 @@
 /** What programs agree on besides protobuf messages: names, limits, states, errors, and the HTTP API's shapes. */
 export * from "./api/admin.ts";
+export * from "./api/alert.ts";
 export * from "./api/analytics.ts";
 export * from "./api/authority.ts";
 export * from "./api/database.ts";

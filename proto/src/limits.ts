@@ -200,4 +200,16 @@ export const limits = {
   claimLinkSecondsMax: 7 * 86_400,
   waitlistEntriesMax: 5000,
   githostReposMax: 1000,
+
+  // Alerts
+  webhookUrlLengthMax: 2000,
+  webhookSecretOverlapHours: 24,
+  // Tries of one delivery, which take some 22 hours.
+  webhookTriesMax: 8,
+  // A delivery that is given up ends a webhook that nothing has reached for so long.
+  webhookFailingDaysMax: 3,
+  alertMessagesPerHour: 10,
+  alertDigestLinesMax: 50,
+  alertDetailLengthMax: 500,
+  alertsOpenShown: 100,
 } as const;

@@ -24,13 +24,14 @@ export function guardedConnector(egress: Egress, options: buildConnector.BuildOp
     buildConnector({ ...options, ...lookup, allowH2: false });
   return (target, callback) => {
     egress(new URL(`${target.protocol}//${target.host}`)).then(
-      (addresses) => connectorFor(addresses === null ? {} : { lookup: fixedLookup(addresses) })(target, callback),
+      (addresses) => connectorFor(addresses === null ? {} : { lookup: lookupOf(addresses) })(target, callback),
       (error: Error) => callback(error, null),
     );
   };
 }
 
-const fixedLookup =
+/** A lookup that has these addresses for an answer, whatever it is asked. */
+export const lookupOf =
   (addresses: readonly DialledAddress[]): LookupFunction =>
   (hostname, { all }, callback) => {
     const [first] = addresses;

@@ -1,7 +1,7 @@
 export type { ArtifactKind, PushedArtifact } from "./artifacts.ts";
 export type { Content, PullOptions, PushOptions, Stored, TransferOptions } from "./blobs.ts";
 export { digestOf } from "./digest.ts";
-export type { DialledAddress, Egress } from "./egress.ts";
+export { type DialledAddress, type Egress, lookupOf } from "./egress.ts";
 export { EgressBlocked, MalformedManifest, RegistryError, type RegistryErrorCode } from "./errors.ts";
 export {
   type Descriptor,

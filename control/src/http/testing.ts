@@ -13,6 +13,8 @@ import type { RuntimeLog } from "../fleet/agents/runtime-log.ts";
 import { openAuthority } from "../fleet/ca/authority.ts";
 import type { FleetView } from "../fleet/cluster/facts.ts";
 import type { OperatorFacts } from "../fleet/cluster/operators.ts";
+import { addressSet } from "../fleet/images/address-set.ts";
+import { createWebhookEgress } from "../fleet/images/egress.ts";
 import { createReferencePolicy, type ResolveAddresses, referenceRules } from "../fleet/images/reference.ts";
 import { createMailer } from "../identity/mail/mailer.ts";
 import { insertToken } from "../identity/tokens/store.ts";
@@ -47,6 +49,8 @@ export interface TestApiOptions {
   operators?: Partial<OperatorFacts>;
   /** Answers for image references; nothing resolves by default. */
   resolve?: ResolveAddresses;
+  /** Answers for names of webhooks; as the system does by default. */
+  resolveWebhook?: ResolveAddresses;
   /** Bounds of uploads that a test can reach. */
   uploads?: Partial<UploadRules>;
   /** Asks servers of branches; nobody answers by default. */
@@ -182,6 +186,9 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
   config.apiUrl = `http://127.0.0.1:${port}`;
   const server = buildServer(context, {
     references,
+    ...(options.resolveWebhook && {
+      webhookEgress: createWebhookEgress(systemClock, options.resolveWebhook, addressSet(config.webhookAllow)),
+    }),
     uploads: createUploads(systemClock, options.uploads),
     wrongPerMinuteMax: options.wrongPerMinuteMax ?? Number.POSITIVE_INFINITY,
     ...(options.endpoints && { endpoints: options.endpoints }),
@@ -235,6 +242,7 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   acme: null,
   registry: { url: "http://127.0.0.1:9", publicHost: "registry.svc.test", tokenKey, eventsSecret: null },
   registryAllow: [],
+  webhookAllow: [],
   masterKeys: [randomBytes(32)],
   authSecret: randomBytes(32).toString("base64"),
   signup: "open",

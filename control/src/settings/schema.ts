@@ -118,6 +118,7 @@ export const settings = z.strictObject({
   SVC_REGISTRY_TOKEN_CERT_FILE: z.string().optional(),
   SVC_REGISTRY_EVENTS_SECRET_FILE: z.string().optional(),
   SVC_REGISTRY_ALLOW: list.default([]),
+  SVC_WEBHOOK_ALLOW: list.default([]).refine(areNetworks, "must be addresses or networks, such as 10.0.0.0/8"),
   SVC_PLAINTEXT_ALLOW: list.pipe(z.array(z.enum(plaintextServices))).default([]),
   SVC_MASTER_KEY: z.string().optional(),
   SVC_MASTER_KEY_FILE: z.string().optional(),

@@ -87,6 +87,8 @@ export interface Config {
   };
   /** host or host:port of private registries that image references may name. */
   registryAllow: string[];
+  /** Addresses and networks that are not public and that webhooks of alerts may lead to. */
+  webhookAllow: string[];
   /** 32 bytes each; the first seals, all open. */
   masterKeys: [Buffer, ...Buffer[]];
   authSecret: string;

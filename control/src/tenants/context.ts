@@ -1,4 +1,4 @@
-import type { Registry } from "@svc/registry";
+import type { Egress, Registry } from "@svc/registry";
 import type { FleetContext } from "../fleet/context.ts";
 import type { ReferencePolicy } from "../fleet/images/reference.ts";
 import type { Upgrades } from "../http/upgrades.ts";
@@ -14,6 +14,8 @@ export interface TenantContext extends FleetContext {
   bucket: Bucket | null;
   references: ReferencePolicy;
   uploads: Uploads;
+  /** Judges where webhooks of alerts may lead. */
+  webhookEgress: Egress;
   /** Asks servers of branches. */
   studio: Studio;
   upgrades: Upgrades;

@@ -1,5 +1,6 @@
+import { isIP } from "node:net";
 import { hostProblem, isPublicAddress, parseAddress } from "@svc/proto";
-import { type Egress, EgressBlocked } from "@svc/registry";
+import { type DialledAddress, type Egress, EgressBlocked } from "@svc/registry";
 import type { Clock } from "@svc/runtime/clock";
 import { addressesOf, type ResolveAddresses } from "./resolve.ts";
 
@@ -15,6 +16,29 @@ export async function publicAddresses(
 }
 
 /**
+ * Lets a webhook lead only to public hosts over https, and besides to whatever is on a network of the operator's own that
+ * `isAllowed` knows: there over http too, and at any port. The addresses that were judged are the ones that are dialled.
+ */
+export function createWebhookEgress(
+  clock: Clock,
+  resolve: ResolveAddresses,
+  isAllowed: (address: string) => boolean,
+): Egress {
+  const publicOnly = createEgress(clock, resolve, []);
+  return async (origin) => {
+    const name = origin.hostname.replace(/^\[|\]$/g, "");
+    const addresses = isIP(name) === 0 ? await addressesOf(clock, name, resolve) : [name];
+    if (addresses.length > 0 && addresses.every(isAllowed)) return addresses.map(dialled);
+    return publicOnly(origin);
+  };
+}
+
+const dialled = (address: string): DialledAddress => ({
+  address,
+  family: parseAddress(address)?.length === 4 ? 4 : 6,
+});
+
+/**
  * Lets a registry lead only to public hosts over https, and to those that `allow` names (`name` or `name:port`, as
  * the operator wrote them) whatever they are. The addresses that were judged are the ones that are dialled.
  */
@@ -26,6 +50,6 @@ export function createEgress(clock: Clock, resolve: ResolveAddresses, allow: rea
     if (problem !== null) throw new EgressBlocked(problem);
     const addresses = await publicAddresses(clock, resolve, origin.hostname);
     if (addresses === "private") throw new EgressBlocked(`${origin.host} is not on the public internet`);
-    return addresses.map((address) => ({ address, family: parseAddress(address)?.length === 4 ? 4 : 6 }));
+    return addresses.map(dialled);
   };
 }

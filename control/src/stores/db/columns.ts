@@ -1,4 +1,4 @@
-import type { Channel, Crashing } from "@svc/proto";
+import type { AlertChannel, AlertEvent, Channel, Crashing } from "@svc/proto";
 import type { ColumnType } from "kysely";
 
 /** May be left out when a row is written, as kysely's own `T | null` may, and may be given as undefined. */
@@ -48,6 +48,10 @@ export interface CopyBase {
 export interface ColumnValues {
   /** Digests that it names; null: no blob there. */
   "account_manifest.parts": Record<string, number | null>;
+  /** What differs from what is usual: see `tenants/alerts/rules.ts`. */
+  "alert_setting.choices": Partial<Record<AlertEvent, Partial<Record<AlertChannel, boolean>>>>;
+  /** See `tenants/alerts/steps.ts`. */
+  "alert_setting.waiting": unknown;
   /** See `fleet/analytics/data.ts`. */
   "analytics_day.data": unknown;
   "analytics_hour.data": unknown;

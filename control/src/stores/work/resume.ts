@@ -6,6 +6,10 @@ import type { Db } from "../db/pool.ts";
  * itself what is left to do, also nothing at all: a notice of a month that is over is not sent.
  */
 export const resumedKinds: readonly string[] = [
+  "alert",
+  "alert-look",
+  "alert-mail",
+  "alert-webhook",
   "apply-limits",
   "backup",
   "database",

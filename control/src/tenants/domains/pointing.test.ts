@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { addressSet, pointingOf } from "./pointing.ts";
+import { addressSet } from "../../fleet/images/address-set.ts";
+import { pointingOf } from "./pointing.ts";
 
 const isOurs = addressSet(["198.51.100.1", "2001:db8::1"]);
 const isProxy = addressSet(["203.0.113.0/24", "2001:db8:5::/48"]);

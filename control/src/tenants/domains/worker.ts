@@ -1,4 +1,5 @@
 import { apexOf, proofName, proofValue } from "@svc/proto/domains";
+import { addressSet } from "../../fleet/images/address-set.ts";
 import { recordAudit } from "../../http/audit.ts";
 import type { Log } from "../../log.ts";
 import type { Config } from "../../settings/settings.ts";
@@ -12,7 +13,7 @@ import { enqueue } from "../../stores/work/queue.ts";
 import type { WorkHandler } from "../../stores/work/worker.ts";
 import { edgeAddresses } from "./edge-addresses.ts";
 import { type DomainNotice, noticeWork } from "./notices.ts";
-import { addressSet, pointingOf } from "./pointing.ts";
+import { pointingOf } from "./pointing.ts";
 import { afterLook, type DomainState, isOutdated, type Look, type News } from "./steps.ts";
 import { type DomainLook, listClaims, listFollowers, lockNames, lookLater, placeHosts, storeVerdict } from "./store.ts";
 

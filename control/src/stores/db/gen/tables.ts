@@ -62,6 +62,57 @@ export interface AcmeOrderTable {
   issued_at: Nullable<Date>;
 }
 
+export interface AlertTable {
+  project_id: string;
+  event: string;
+  subject: string;
+  is_on: boolean;
+  changed_at: Date;
+  detail: string;
+  told_since: Nullable<Date>;
+  word_id: number;
+  begins: Generated<number>;
+  begins_since: Nullable<Date>;
+}
+
+export interface AlertDeliveryTable {
+  id: Generated<string>;
+  webhook_id: string;
+  body: string;
+  tries: Generated<number>;
+  created_at: Generated<Date>;
+  ended_at: Nullable<Date>;
+  ok: Nullable<boolean>;
+}
+
+export interface AlertSettingTable {
+  project_id: string;
+  enabled: Generated<boolean>;
+  choices: GeneratedJson<ColumnValues["alert_setting.choices"]>;
+  hour_at: Nullable<Date>;
+  hour_messages: Generated<number>;
+  waiting: GeneratedJson<ColumnValues["alert_setting.waiting"]>;
+  waiting_more: Generated<number>;
+  look_at: Nullable<Date>;
+}
+
+export interface AlertWebhookTable {
+  id: Generated<string>;
+  project_id: string;
+  url: string;
+  secret: Buffer;
+  previous_secret: Nullable<Buffer>;
+  previous_until: Nullable<Date>;
+  created_at: Generated<Date>;
+  rotated_at: Nullable<Date>;
+  last_at: Nullable<Date>;
+  last_ok: Nullable<boolean>;
+  last_status: Nullable<number>;
+  last_problem: Nullable<string>;
+  failing_since: Nullable<Date>;
+  disabled_at: Nullable<Date>;
+}
+
 export interface AnalyticsDayTable {
   project_id: string;
   channel: "production" | "preview" | "dev";
@@ -1021,6 +1072,10 @@ export interface Database {
   acme_account: AcmeAccountTable;
   acme_challenge: AcmeChallengeTable;
   acme_order: AcmeOrderTable;
+  alert: AlertTable;
+  alert_delivery: AlertDeliveryTable;
+  alert_setting: AlertSettingTable;
+  alert_webhook: AlertWebhookTable;
   analytics_day: AnalyticsDayTable;
   analytics_hour: AnalyticsHourTable;
   analytics_month: AnalyticsMonthTable;

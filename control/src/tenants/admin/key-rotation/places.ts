@@ -9,6 +9,7 @@ import {
 } from "../../../fleet/databases/secrets.ts";
 import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import type { Channel } from "../../../stores/db/tables.ts";
+import { previousWebhookSecretAad, webhookSecretAad } from "../../alerts/store.ts";
 import { offsiteSecretAad } from "../../databases/backups/offsite/key.ts";
 import { offsiteKeyAad } from "../../databases/copies/offsite/key.ts";
 import { envOverlayAad, envVarAad } from "../../env/store.ts";
@@ -49,6 +50,8 @@ export const sealedPlaces: readonly SealedPlace[] = [
   { table: "dropped_database", column: "keeper_secret", key: ["id"], aad: keeperSecretAad },
   { table: "database_backup", column: "offsite_secret", key: ["id"], aad: offsiteSecretAad },
   { table: "offsite_key", column: "secret", key: ["database_id"], aad: offsiteKeyAad },
+  { table: "alert_webhook", column: "secret", key: ["id"], aad: webhookSecretAad },
+  { table: "alert_webhook", column: "previous_secret", key: ["id"], aad: previousWebhookSecretAad },
   { table: "analytics_salt", column: "salt", key: ["day"], aad: saltAad },
   { table: "deployment", column: "env", key: ["id"], aad: envAad },
   { table: "deployment", column: "file_env", key: ["id"], aad: fileEnvAad },

@@ -1,0 +1,87 @@
+import { type AlertEvent, limits } from "@svc/proto";
+import type { Db } from "../../stores/db/pool.ts";
+import type { Channel } from "../../stores/db/tables.ts";
+import { enqueue } from "../../stores/work/queue.ts";
+
+/**
+ * Whoever learns that something is wrong with a project, or over, says so here, in the transaction in which that becomes so.
+ * It is a work item and takes no lock, so it may be said with any lock held; what becomes of it is decided in
+ * `tenants/alerts`. Saying the same again changes nothing.
+ */
+export const alertWork = "alert";
+
+/** What an alert is about. */
+export interface AlertPlace {
+  projectId: string;
+  event: AlertEvent;
+  /** A channel, a domain, a job; empty: the project itself. Whatever is over has the subject that it began with. */
+  subject: string;
+}
+
+/** What a work item of kind `alert` carries. Without `says`: it is time to look again. */
+export interface AlertWork {
+  projectId: string;
+  says?: Omit<AlertPlace, "projectId"> & { isOn: boolean; detail: string };
+}
+
+/** Items of a project are dealt with in the order in which they were said. */
+export const alertKey = (projectId: string): string => `alert/${projectId}`;
+
+/** Something is wrong. `detail` is one sentence for people, and nothing that is secret. */
+export async function raiseAlert(tx: Db, alert: AlertPlace & { detail: string }): Promise<void> {
+  const { projectId, event, subject, detail } = alert;
+  const says = { event, subject, isOn: true, detail: firstLine(detail).slice(0, limits.alertDetailLengthMax) };
+  await say(tx, { projectId, says });
+}
+
+/** It is over, or not wrong: said freely, since nothing is queued where nothing was wrong. */
+export async function clearAlert(tx: Db, { projectId, event, subject }: AlertPlace): Promise<void> {
+  if (!(await mayBeOn(tx, { projectId, event, subject }))) return;
+  await say(tx, { projectId, says: { event, subject, isOn: false, detail: "" } });
+}
+
+/** What it is about is gone, so that it can be neither wrong nor well: nobody is told anything. */
+export async function dropAlert(tx: Db, { projectId, event, subject }: AlertPlace): Promise<void> {
+  await tx
+    .deleteFrom("alert")
+    .where("project_id", "=", projectId)
+    .where("event", "=", event)
+    .where("subject", "=", subject)
+    .execute();
+}
+
+/** How alerts and people name a channel, or the preview of one pull request. */
+export const channelSubject = (channel: Channel, prNumber: number | null): string =>
+  prNumber === null || prNumber === 0 ? channel : `${channel}/${prNumber}`;
+
+async function say(tx: Db, payload: AlertWork): Promise<void> {
+  await enqueue(tx, { kind: alertWork, key: alertKey(payload.projectId), payload });
+}
+
+/** Whether it is on, or something is queued of this project that may say so. */
+async function mayBeOn(tx: Db, { projectId, event, subject }: AlertPlace): Promise<boolean> {
+  const found = await tx
+    .selectNoFrom(({ exists, or, selectFrom }) =>
+      or([
+        exists(
+          selectFrom("alert")
+            .select("event")
+            .where("project_id", "=", projectId)
+            .where("event", "=", event)
+            .where("subject", "=", subject)
+            .where("is_on", "=", true),
+        ),
+        exists(
+          selectFrom("work_item")
+            .select("id")
+            .where("key", "=", alertKey(projectId))
+            .where("kind", "=", alertWork)
+            .where("state", "in", ["queued", "running", "failed"]),
+        ),
+      ]).as("may"),
+    )
+    .executeTakeFirstOrThrow();
+  return found.may === true;
+}
+
+const firstLine = (text: string): string => text.split("\n", 1)[0] ?? "";
