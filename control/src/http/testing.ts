@@ -49,7 +49,7 @@ export interface TestApiOptions {
   operators?: Partial<OperatorFacts>;
   /** Answers for image references; nothing resolves by default. */
   resolve?: ResolveAddresses;
-  /** Answers for names of webhooks; as the system does by default. */
+  /** Answers for names of webhooks; nothing resolves by default. */
   resolveWebhook?: ResolveAddresses;
   /** Bounds of uploads that a test can reach. */
   uploads?: Partial<UploadRules>;
@@ -186,9 +186,11 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
   config.apiUrl = `http://127.0.0.1:${port}`;
   const server = buildServer(context, {
     references,
-    ...(options.resolveWebhook && {
-      webhookEgress: createWebhookEgress(systemClock, options.resolveWebhook, addressSet(config.webhookAllow)),
-    }),
+    webhookEgress: createWebhookEgress(
+      systemClock,
+      options.resolveWebhook ?? (async () => []),
+      addressSet(config.webhookAllow),
+    ),
     uploads: createUploads(systemClock, options.uploads),
     wrongPerMinuteMax: options.wrongPerMinuteMax ?? Number.POSITIVE_INFINITY,
     ...(options.endpoints && { endpoints: options.endpoints }),

@@ -69,6 +69,8 @@ const bodies: Readonly<Record<string, (random: Random) => unknown>> = {
   "DELETE /projects/:id/database/tables/:table/rows": () => ({ pk: { id: 1 } }),
   "PUT /projects/:id/database/settings": () => ({ backups: null }),
   "POST /projects/:id/database/saved-queries": (random) => ({ name: unique(random, "query-"), sql: "select 1" }),
+  "PATCH /projects/:id/alerts": () => ({ enabled: true, events: { deployFailed: { mail: false, webhook: true } } }),
+  "PUT /projects/:id/alerts/webhook": () => ({ url: "https://hooks.svc.test/alerts" }),
   "POST /projects/:id/domains": (random) => ({ domain: `${unique(random, "shop-")}.example` }),
   "PATCH /projects/:id/domains/:domainId": () => ({ routingTarget: "disabled" }),
   "POST /admin/users/:id/ban": () => ({ reason: "spam", expiresInSeconds: 3600 }),

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { databaseVolume } from "@svc/proto";
 import { createBootstrapToken } from "../../fleet/nodes/tokens.ts";
 import { replaceInvite } from "../../identity/invites/store.ts";
+import { newWebhook } from "../../tenants/alerts/testing.ts";
 import { newBranch, newDroppedBranch } from "../../tenants/databases/testing/branch.ts";
 import { newDomain } from "../../tenants/domains/testing.ts";
 import type { TestApi, TestUser } from "../testing.ts";
@@ -143,6 +144,13 @@ async function aDroppedDatabase(api: TestApi, owner: TestUser): Promise<Target> 
   return { ...none, params: { id: await newDroppedBranch(api, { id, nodeId: node.params["id"] ?? "" }) } };
 }
 
+/** A project whose alerts go to a webhook as well. */
+async function aWebhook(api: TestApi, owner: TestUser): Promise<Target> {
+  const target = await aProject(api, owner);
+  await newWebhook(api, target.projectId ?? "");
+  return target;
+}
+
 /** The longest beginning of a path tells what its parameters name. */
 const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) => Promise<Target>][] = [
   ["/admin/nodes/bootstrap-tokens/:id", aBootstrapToken],
@@ -159,6 +167,7 @@ const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) =>
   ["/projects/:id/database/backups/:backupId", aBackup],
   ["/projects/:id/database", aBranch],
   ["/projects/:id/domains/:domainId", aDomain],
+  ["/projects/:id/alerts/webhook", aWebhook],
   ["/projects/:id", aProject],
   ["/deployments/:id", aDeployment],
   ["/tokens/:id", aToken],

@@ -6,6 +6,7 @@ import { sql } from "kysely";
 import { dropPrevious } from "../../../../fleet/ca/store.ts";
 import type { Answer, TestApi, TestUser } from "../../../../http/testing.ts";
 import type { Deployment, Node, Project } from "../../../../stores/db/tables.ts";
+import { newWebhook } from "../../../alerts/testing.ts";
 import { newBranch, newDroppedBranch } from "../../../databases/testing/branch.ts";
 import { aSource, formOf, manifestOf } from "../../../deployments/testing/source.ts";
 import { newDomain } from "../../../domains/testing.ts";
@@ -354,6 +355,37 @@ export const changes: Readonly<Record<string, Change>> = {
       const body = { host, username: world.secret(), secret: world.secret() };
       await api.call("PUT", path, { session: actor.session, body });
       return { path, body: { host, confirm: true }, target: id };
+    },
+  },
+  "PATCH /projects/:id/alerts": {
+    action: "alerts.change",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      return { path: `/projects/${id}/alerts`, body: { enabled: false }, target: id };
+    },
+  },
+  "PUT /projects/:id/alerts/webhook": {
+    action: "alerts.webhook-set",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      const body = { url: `https://hooks.svc.test/${world.secret()}` };
+      return { path: `/projects/${id}/alerts/webhook`, body, target: id, shown: ({ secret }) => secret };
+    },
+  },
+  "DELETE /projects/:id/alerts/webhook": {
+    action: "alerts.webhook-delete",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      await newWebhook(world.api, id);
+      return { path: `/projects/${id}/alerts/webhook`, target: id };
+    },
+  },
+  "POST /projects/:id/alerts/webhook/rotate": {
+    action: "alerts.webhook-rotate",
+    async arrange(world) {
+      const { id } = await aProject(world);
+      await newWebhook(world.api, id);
+      return { path: `/projects/${id}/alerts/webhook/rotate`, target: id, shown: ({ secret }) => secret };
     },
   },
   "POST /projects/:id/database": {
