@@ -14,6 +14,7 @@ import { createRequest } from "./acme/csr.ts";
 import { dnsValue, keyAuthorization, newKeyPem } from "./acme/jws.ts";
 import { BadChain, readLeaf } from "./acme/leaf.ts";
 import { AcmeError, readProblem } from "./acme/problem.ts";
+import { tellOwner } from "./alerts.ts";
 import { findObstacle } from "./checks.ts";
 import type { FindIssuer, Issuer } from "./issuers.ts";
 import { chooseCa, momentWithin, orderMoment } from "./rules.ts";
@@ -99,6 +100,7 @@ export function certificateWorker(deps: CertificateWorkDeps): WorkHandler {
     await db.transaction().execute(async (tx) => {
       await saveCertificate(tx, after, more);
       if (before.order !== null && after.order === null) await endChallenges(tx, before.name, clock.now());
+      if (before.state !== after.state || more.failure !== undefined) await tellOwner(tx, after, more.failure);
     });
     if (before.state !== after.state)
       log.info({ name: after.name, from: before.state, to: after.state, why: more.failure?.code }, "certificate");

@@ -24,5 +24,15 @@ export async function forgetAlerts(db: Db): Promise<number> {
     .where("event", "=", "quotaNear")
     .where("subject", "<", sql<string>`to_char(now() at time zone 'UTC', 'YYYY-MM')`)
     .executeTakeFirst();
-  return Number(deliveries.numDeletedRows + alerts.numDeletedRows + months.numDeletedRows);
+  // A site that was stopped or removed while it was down is not down any more.
+  const sites = await sql`
+    delete from alert where event = 'siteDown' and is_on and not exists (
+      select from deployment join task on task.owner_id = deployment.id
+      where deployment.project_id = alert.project_id and deployment.status = 'running'
+        and task.desired = 'running' and task.trouble is not null
+        and alert.subject = deployment.channel || coalesce('/' || nullif(deployment.pr_number, 0), ''))`.execute(db);
+  return (
+    Number(sites.numAffectedRows ?? 0n) +
+    Number(deliveries.numDeletedRows + alerts.numDeletedRows + months.numDeletedRows)
+  );
 }

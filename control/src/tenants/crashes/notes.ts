@@ -1,3 +1,4 @@
+import { channelSubject, clearAlert, raiseAlert } from "../../fleet/alerts/raise.ts";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import type { ObservationValue } from "../../fleet/cluster/keys.ts";
 import { holdDeployment, insertEvent } from "../../fleet/tasks/deployment.ts";
@@ -12,6 +13,9 @@ const notesPerReport = 4;
 interface ServingTask extends Noted {
   id: string;
   deploymentId: string;
+  projectId: string;
+  /** As alerts name the channel. */
+  subject: string;
 }
 
 /**
@@ -72,16 +76,18 @@ async function findServing(db: Db, ids: readonly string[]): Promise<Map<string, 
   const rows = await db
     .selectFrom("task")
     .innerJoin("deployment", "deployment.id", "task.owner_id")
+    .select(["deployment.project_id", "deployment.channel", "deployment.pr_number"])
     .select(["task.id", "task.owner_id", "task.trouble", "task.noted_restarts", "task.notes", "task.crashing"])
     .where("task.id", "in", [...ids])
     .where("task.desired", "=", "running")
     .where("deployment.status", "=", "running")
     .execute();
   return new Map(
-    rows.map(({ id, owner_id: deploymentId, trouble, noted_restarts: restarts, notes, crashing }) => [
-      id,
-      { id, deploymentId, trouble, restarts, notes, crashing },
-    ]),
+    rows.map(({ id, owner_id: deploymentId, project_id: projectId, channel, pr_number, ...row }) => {
+      const { trouble, noted_restarts: restarts, notes, crashing } = row;
+      const subject = channelSubject(channel, pr_number);
+      return [id, { id, deploymentId, projectId, subject, trouble, restarts, notes, crashing }];
+    }),
   );
 }
 
@@ -104,6 +110,23 @@ function write(db: Db, task: ServingTask, { event, noted }: Note): Promise<boole
       .executeTakeFirst();
     if (numUpdatedRows !== 1n) return false;
     if (event !== null) await insertEvent(tx, { deploymentId: task.deploymentId, ...event });
+    if (noted.trouble !== task.trouble) await tellOwner(tx, task, noted, event?.detail ?? "");
     return true;
   });
+}
+
+/** A site is down as long as any of its containers is in trouble. */
+async function tellOwner(tx: Db, task: ServingTask, { trouble }: Noted, detail: string): Promise<void> {
+  const alert = { projectId: task.projectId, event: "siteDown", subject: task.subject } as const;
+  if (trouble !== null) return raiseAlert(tx, { ...alert, detail });
+  const other = await tx
+    .selectFrom("task")
+    .select("id")
+    .where("owner_id", "=", task.deploymentId)
+    .where("id", "!=", task.id)
+    .where("desired", "=", "running")
+    .where("trouble", "is not", null)
+    .limit(1)
+    .executeTakeFirst();
+  if (other === undefined) await clearAlert(tx, alert);
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Channel, DatabaseEngine, DatabaseStatus } from "@svc/proto";
 import { sql } from "kysely";
+import { clearAlert, raiseAlert } from "../../fleet/alerts/raise.ts";
 import { adminSecretAad, pendingSecretAad, tenantSecretAad } from "../../fleet/databases/secrets.ts";
 import { wakeDatabases } from "../../identity/plans/reconcile-databases.ts";
 import type { Db } from "../../stores/db/pool.ts";
@@ -81,13 +82,19 @@ export async function moveBranch(
   id: string,
   { from, to, reason = null }: { from: DatabaseStatus; to: DatabaseStatus; reason?: string | null },
 ): Promise<boolean> {
-  const { numUpdatedRows } = await tx
+  const moved = await tx
     .updateTable("database")
     .set({ status: to, reason, status_at: sinceNow })
     .where("id", "=", id)
     .where("status", "=", from)
+    .returning(["project_id", "channel"])
     .executeTakeFirst();
-  return numUpdatedRows === 1n;
+  if (moved === undefined) return false;
+  const { project_id: projectId, channel: subject } = moved;
+  const alert = { projectId, event: "databaseFailing", subject } as const;
+  if (to === "error") await raiseAlert(tx, { ...alert, detail: reason ?? "" });
+  else if (to === "ready") await clearAlert(tx, alert);
+  return true;
 }
 
 /** Role and database in the server may not be what they should, whatever somebody who is about to write may know. */

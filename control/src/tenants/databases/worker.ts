@@ -1,6 +1,7 @@
 import { type DatabaseEngine, databaseNames } from "@svc/proto";
 import { createWake } from "@svc/runtime/wake";
 import type { UpdateObject } from "kysely";
+import { dropAlert } from "../../fleet/alerts/raise.ts";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { taskTopic } from "../../fleet/cluster/topics.ts";
 import { pendingSecretAad, tenantSecretAad } from "../../fleet/databases/secrets.ts";
@@ -188,6 +189,8 @@ function branchEffects(deps: DatabaseWorkerDeps): Effects {
     bury: (found, { nodeId }) =>
       locked(found, async (tx, branch) => {
         await buryBranch(tx, branch, { nodeId, keptHours });
+        for (const event of ["databaseFailing", "backupFailed"] as const)
+          await dropAlert(tx, { projectId: branch.project_id, event, subject: branch.channel });
         say(found, "absent");
       }),
   };

@@ -2,6 +2,7 @@ import { failureMessage, isFailureCode, isOciManifest } from "@svc/proto";
 import { RegistryError } from "@svc/registry";
 import { type Clock, every } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
+import { channelSubject, clearAlert, raiseAlert } from "../../fleet/alerts/raise.ts";
 import { repositories } from "../../fleet/artifacts/repositories.ts";
 import { storageProblem } from "../../fleet/artifacts/storage-limit.ts";
 import { endPush } from "../../fleet/artifacts/store.ts";
@@ -167,6 +168,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
       if (!moved) return;
       await tx.updateTable("deployment").set(release).where("id", "=", deployment.id).execute();
       if (attempt !== null && outcome !== undefined) await setRunOutcome(tx, attempt.id, outcome);
+      await raiseAlert(tx, { ...alertOf(deployment, "deployFailed"), detail: `${ours}: ${text}` });
       await giveChannelBack(tx, deployment);
       await retire(tx, deployment.id);
     });
@@ -376,6 +378,8 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
         const move = { from: "deploying" as const, to: "running" as const, phase: "running", detail };
         if (!(await moveDeployment(tx, deployment.id, move, { finished_at: clock.now() }))) return;
         await supersedeOthers(tx, deployment);
+        // What fell over before has another in its place.
+        for (const event of ["deployFailed", "siteDown"] as const) await clearAlert(tx, alertOf(deployment, event));
         if (attempt !== null) await retire(tx, deployment.id);
       });
       log.info({ deploymentId: deployment.id, from: "deploying", to: "running" }, "deployment");
@@ -386,6 +390,12 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
     },
   };
 }
+
+const alertOf = <Event extends "deployFailed" | "siteDown">(deployment: Deployment, event: Event) => ({
+  projectId: deployment.project_id,
+  event,
+  subject: channelSubject(deployment.channel, deployment.pr_number),
+});
 
 /** Of one that the end of its deployment kept from starting, or from being waited for. */
 function releaseCutShort({ status, run }: DeployFacts["release"], why: string): ReleaseOutcome {

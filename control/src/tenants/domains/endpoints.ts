@@ -10,6 +10,7 @@ import {
   limits,
 } from "@svc/proto";
 import { readDomain } from "@svc/proto/domains";
+import { dropAlert } from "../../fleet/alerts/raise.ts";
 import { recordAudit } from "../../http/audit.ts";
 import { ApiError } from "../../http/errors.ts";
 import { databaseClock } from "../../stores/db/clock.ts";
@@ -178,6 +179,8 @@ const remove = endpoint({
       const locked = await lockDomain(tx, caller, params);
       const { project, domain } = locked;
       await deleteDomain(tx, domain.id);
+      for (const event of ["domainFailing", "certificateFailing"] as const)
+        await dropAlert(tx, { projectId: project.id, event, subject: domain.domain });
       await placeAll(tx, locked);
       const detail = { domain: domain.domain };
       await recordAudit(tx, { caller, address, action: "domain.delete", target: project.id, detail });

@@ -1,4 +1,5 @@
 import { apexOf, proofName, proofValue } from "@svc/proto/domains";
+import { clearAlert, raiseAlert } from "../../fleet/alerts/raise.ts";
 import { addressSet } from "../../fleet/images/address-set.ts";
 import { recordAudit } from "../../http/audit.ts";
 import type { Log } from "../../log.ts";
@@ -63,6 +64,7 @@ export function domainWorker(deps: DomainWorkerDeps): WorkHandler {
       await storeVerdict(tx, row.id, verdict, lookedAt);
       if (verdict.status !== row.status) for (const name of [row.domain, ...followers]) await placeHosts(tx, name);
       if (news !== null) await tell(tx, row, news);
+      await tellChange(tx, row, verdict, news);
       if (nextCheckAt !== null) await lookLater(tx, row.id, nextCheckAt);
       if (verdict.status !== row.status)
         log.info(
@@ -134,6 +136,19 @@ const stateOf = (row: Domain): DomainState => ({
   ...{ verifiedAt: row.verified_at, failingSince: row.failing_since },
   ...{ warnings: row.warnings, warnedAt: row.warned_at },
 });
+
+/** That the proof of a name is gone is an alert from the first warning on, and over when it is back. */
+async function tellChange(
+  tx: Db,
+  { project_id: projectId, domain: subject, failing_since: before }: Domain,
+  { failingSince, reason, status }: Pick<DomainState, "failingSince" | "reason" | "status">,
+  news: News | null,
+): Promise<void> {
+  const alert = { projectId, event: "domainFailing", subject } as const;
+  if (news === "warned" || news === "lost") await raiseAlert(tx, { ...alert, detail: reason ?? "" });
+  else if (status === "verified" && failingSince === null && (before !== null || news === "verified"))
+    await clearAlert(tx, alert);
+}
 
 async function tell(tx: Db, { id, project_id: projectId, domain }: Domain, news: News): Promise<void> {
   if (news === "warned") {

@@ -1,5 +1,6 @@
 import type { SuspendReason } from "@svc/proto";
 import { sql } from "kysely";
+import { raiseAlert } from "../../fleet/alerts/raise.ts";
 import { routeTopic } from "../../fleet/cluster/topics.ts";
 import { endDrains } from "../../fleet/tasks/change.ts";
 import { insertEvent } from "../../fleet/tasks/deployment.ts";
@@ -30,11 +31,23 @@ export async function suspendProject(tx: Db, project: Project, reason: SuspendRe
     .execute();
   // One that was being resumed has been told of already.
   if (project.suspended_at === null) await tellAll(tx, project.id, "suspended", byWhom[reason]);
+  if (project.suspended_at === null)
+    await raiseAlert(tx, {
+      projectId: project.id,
+      event: "suspended",
+      subject: "",
+      detail: `It was suspended ${why[reason]}.`,
+    });
   await endDrains(tx, { projectIds: [project.id] });
   await wakeBranchesOf(tx, [project.id]);
   await notify(tx, routeTopic);
   await wake(tx, project.id);
 }
+
+const why: Readonly<Record<SuspendReason, string>> = {
+  admin: "by an administrator",
+  quota: "because the month's quota of its owner is used up",
+};
 
 const byWhom: Readonly<Record<SuspendReason, string>> = {
   admin: "by an administrator",

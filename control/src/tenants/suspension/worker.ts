@@ -2,6 +2,7 @@ import { failureMessage, storedManifestSchema } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
 import { type RawBuilder, sql } from "kysely";
+import { clearAlert } from "../../fleet/alerts/raise.ts";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { routeTopic } from "../../fleet/cluster/topics.ts";
 import { findChannelState } from "../../fleet/routes/store.ts";
@@ -187,6 +188,7 @@ function suspensionEffects({ db, log }: SuspensionDeps): Effects {
           .where("id", "=", project.id)
           .execute();
         await tellAll(tx, project.id, "resumed", null);
+        await clearAlert(tx, { projectId: project.id, event: "suspended", subject: "" });
         for (const { deploymentId, message, isOver } of failures) {
           await insertEvent(tx, { deploymentId, phase: isOver ? "resume-failed" : "resume-late", detail: message });
           // What is late comes up by itself, and nobody would take the error back then.

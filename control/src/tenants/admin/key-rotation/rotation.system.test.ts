@@ -19,6 +19,9 @@ import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import { buildServer } from "../../../server.ts";
 import { until } from "../../../stores/etcd/testing.ts";
 import { CannotOpen, createSecrets, type Secrets } from "../../../stores/secrets.ts";
+import { rotateSecret } from "../../alerts/change.ts";
+import { openSecrets } from "../../alerts/store.ts";
+import { newWebhook } from "../../alerts/testing.ts";
 import { makeFileKey, openFileKey } from "../../databases/backups/offsite/key.ts";
 import { makeBranchKey, openBranchKey } from "../../databases/copies/offsite/key.ts";
 import { beginRotation, insertBranch } from "../../databases/store.ts";
@@ -47,7 +50,7 @@ const clock = { ...systemClock, now: () => new Date("2026-03-01T12:00:00Z") };
 /** One value in every place, through whoever keeps it; the result reads all of them back. */
 async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => Promise<unknown>> {
   const { db } = api;
-  await sql`truncate acme_account, certificate, analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate acme_account, certificate, analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, alert_webhook, cluster, deployment, database, dropped_database cascade`.execute(
     db,
   );
   const { id } = await api.newProject(user);
@@ -57,6 +60,8 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
   await replaceEnv(db, secrets, id, "dev", { A: "over", B: "" });
   const at = { projectId: id, host: "registry.test", now: new Date() };
   await putCredential(db, secrets, at, { username: "ada", secret: "hush" });
+  const { webhook, secret } = await newWebhook({ db, context: { secrets } }, id);
+  await rotateSecret(db, secrets, webhook, { secret: `${secret}2`, now: new Date() });
   const deploymentId = randomUUID();
   const project = await db.selectFrom("project").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
   await api.newDeployment(project, {
@@ -114,6 +119,7 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
     .execute();
   const copy = openBranchKey(secrets, databaseId, await sealedBranchKey()).seal(Buffer.from("log"), "object");
   const offsite = openFileKey(secrets, backupId, await sealedFileKey(backupId)).seal(Buffer.from("sql"), "piece");
+  const hook = () => db.selectFrom("alert_webhook").selectAll().where("project_id", "=", id).executeTakeFirstOrThrow();
   return async (with_) => {
     const branch = await db.selectFrom("database").selectAll().where("id", "=", databaseId).executeTakeFirstOrThrow();
     const row = await db.selectFrom("deployment").selectAll().where("id", "=", deploymentId).executeTakeFirstOrThrow();
@@ -136,6 +142,7 @@ async function fillEveryPlace(secrets: Secrets): Promise<(secrets: Secrets) => P
       copy: openBranchKey(with_, databaseId, await sealedBranchKey())
         .open(copy, "object")
         .toString(),
+      webhook: openSecrets(with_, await hook(), new Date()),
       keeper: openKeeperPassword(with_, branch),
       dropped: [
         with_.open(gone.admin_secret ?? Buffer.alloc(0), adminSecretAad(dropped.id)).toString(),
@@ -176,7 +183,7 @@ test("every value is sealed with the new key, and opens without the old one", as
   const values = await readAll(before);
   const both = createSecrets([fresh, old]);
 
-  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 28, overtaken: 0, unreadable: [] });
+  expect(await rotate({ db: api.db, secrets: both, batch: 1 })).toEqual({ resealed: 30, overtaken: 0, unreadable: [] });
 
   expect(await readAll(createSecrets([fresh]))).toEqual(values);
   await expect(readAll(before)).rejects.toThrow(CannotOpen);
@@ -201,7 +208,7 @@ test("a write that comes between reading and exchanging a value is kept", async 
   const [old, fresh] = [newKey(), newKey()];
   const before = createSecrets([old]);
   const after = createSecrets([fresh, old]);
-  await sql`truncate acme_account, certificate, analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate acme_account, certificate, analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, alert_webhook, cluster, deployment, database, dropped_database cascade`.execute(
     api.db,
   );
   const { id } = await api.newProject(user);
@@ -234,7 +241,7 @@ test("a write that comes between reading and exchanging a value is kept", async 
 
 test("rotation while users write loses nothing that was acknowledged", async () => {
   const { db, context } = api;
-  await sql`truncate acme_account, certificate, analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate acme_account, certificate, analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, alert_webhook, cluster, deployment, database, dropped_database cascade`.execute(
     db,
   );
   const [old, fresh] = [newKey(), newKey()];
@@ -287,7 +294,7 @@ test("rotation while users write loses nothing that was acknowledged", async () 
 test("values that were exchanged for one another open nowhere, and rotation leaves them as they are", async () => {
   const [old, fresh] = [newKey(), newKey()];
   const before = createSecrets([old]);
-  await sql`truncate acme_account, certificate, analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, cluster, deployment, database, dropped_database cascade`.execute(
+  await sql`truncate acme_account, certificate, analytics_salt, env_var, env_overlay, database_backup, offsite_key, registry_credential, alert_webhook, cluster, deployment, database, dropped_database cascade`.execute(
     api.db,
   );
   const mine = await api.newProject(user);

@@ -2,6 +2,7 @@ import { limits } from "@svc/proto";
 import { type Registry, RegistryError } from "@svc/registry";
 import type { Clock } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
+import { clearAlert, raiseAlert } from "../../../fleet/alerts/raise.ts";
 import { repositories } from "../../../fleet/artifacts/repositories.ts";
 import { endPush } from "../../../fleet/artifacts/store.ts";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
@@ -114,6 +115,7 @@ async function accept(
     if ((await lockOpenBackup(tx, backup.id)) === null) return;
     await endPush(tx, { id: taskId, projectId: backup.project_id, repository, kind: "backup" }, file);
     await setComplete(tx, backup.id, { repository, ...file });
+    await clearAlert(tx, alertOf(backup));
     await replaceOlder(tx, backup);
     log.info({ backupId: backup.id, projectId: backup.project_id, from: backup.status, to: "complete" }, "backup");
   });
@@ -136,11 +138,15 @@ async function isThere(
   }
 }
 
+const alertOf = ({ project_id: projectId, channel: subject }: Backup) =>
+  ({ projectId, event: "backupFailed", subject }) as const;
+
 const fail = ({ db, log }: BackupWorkerDeps, backup: Backup, reason: string): Promise<void> =>
   db.transaction().execute(async (tx) => {
     const { id, project_id, status } = backup;
     if ((await lockOpenBackup(tx, id)) === null) return;
     await setFailed(tx, id, reason);
+    await raiseAlert(tx, { ...alertOf(backup), detail: reason });
     await replaceOlder(tx, backup);
     log.info({ backupId: id, projectId: project_id, from: status, to: "failed", why: reason }, "backup");
   });

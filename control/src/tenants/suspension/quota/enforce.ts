@@ -1,3 +1,4 @@
+import { raiseAlert } from "../../../fleet/alerts/raise.ts";
 import { recordAudit } from "../../../http/audit.ts";
 import type { Log } from "../../../log.ts";
 import type { DatabaseClock } from "../../../stores/db/clock.ts";
@@ -47,6 +48,12 @@ export async function enforceQuotas(
   }
 }
 
+/** A month is a thing of its own: nobody is told that it is over. */
+const nearAlert = (projectId: string, month: string) => ({
+  ...({ projectId, event: "quotaNear", subject: month.slice(0, 7) } as const),
+  detail: "More than 80 % of what the plan of its owner allows in a month is used.",
+});
+
 function hasNews(owner: Owner): boolean {
   const { suspend, resume, tell } = decide(owner);
   return suspend.length > 0 || resume.length > 0 || tell !== null;
@@ -87,6 +94,7 @@ function enforce(
     if (tell !== null) {
       await setTold(tx, userId, now, tell);
       const payload: QuotaNotice = { userId, month: monthOf(now), level: tell };
+      if (tell === "near") for (const { id } of projects) await raiseAlert(tx, nearAlert(id, monthOf(now)));
       await enqueue(tx, { kind: "quota-notice", key: `quota-notice/${userId}`, payload });
     }
     return resumed.length;
