@@ -140,6 +140,8 @@ const hints: Readonly<Record<string, string>> = {
   DRY_RUN_UNAVAILABLE: "Only Postgres takes back what a statement did; run it without --dry-run, or on another channel",
   QUERY_ERROR: "See what there is with `svc db schema`",
   TABLE_NOT_FOUND: "See the tables with `svc db tables`",
+  SCOPE_UNAVAILABLE: "See what runs with `svc status`, and the jobs of it with `svc jobs ls`",
+  ARTIFACT_UNAVAILABLE: "Deploy again with `svc deploy`, then run the job",
   CLUSTER_SCHEDULER_DISABLED: "Start control with SVC_CLUSTER_SCHEDULER=on",
 };
 

@@ -73,7 +73,11 @@ export const habits: readonly Habit[] = [
     advice: "There is none: give the app the address of one in a variable, with `svc env push`",
   },
   {
-    words: ["jobs", "cron", "schedule", "dev", "mcp", "functions"],
+    words: ["cron", "crons", "schedule", "schedules", "scheduler", "tasks"],
+    advice: "`svc jobs ls` shows the jobs that the manifest schedules, and `svc jobs runs` how they went",
+  },
+  {
+    words: ["dev", "mcp", "functions"],
     advice: "That is not there yet; `svc --help` lists what is",
   },
   {
