@@ -126,6 +126,8 @@ export interface CommandDefinition<F extends Flags, A extends Arguments, P exten
   readonly arguments?: A;
   /** Complete command lines, with long flags. */
   readonly examples: readonly string[];
+  /** It speaks a protocol on stdout by itself: there is no envelope there, and nothing else. */
+  readonly ownsStdout?: true;
   run(context: Context, values: Values<F> & Values<A>): Promise<P>;
   /** The payload for a person, without a final line feed; empty: nothing is printed. Every text in it is free of control characters. */
   render(payload: P, screen: Screen): string;
@@ -148,6 +150,7 @@ export interface Command {
   readonly flags: Flags;
   readonly arguments: Arguments;
   readonly examples: readonly string[];
+  readonly ownsStdout: boolean;
   /** `raw` has what was typed, by the keys of `flags` and `arguments`. A bad value is CLI_INVALID_USAGE. */
   execute(context: Context, raw: Readonly<Record<string, Raw>>): Promise<Outcome>;
 }
@@ -168,6 +171,7 @@ export function command<
     flags: definition.flags ?? {},
     arguments: definition.arguments ?? {},
     examples: definition.examples,
+    ownsStdout: definition.ownsStdout ?? false,
     async execute(context, raw) {
       // Each key gets what its own reader returns, which is what the type says.
       const values = Object.fromEntries(readers.map(([key, reader]) => [key, reader.read(raw[key])])) as Values<F> &

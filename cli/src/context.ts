@@ -9,7 +9,7 @@ import type { CliError } from "./errors.ts";
 import type { Http } from "./http.ts";
 import { locateManifest, type ManifestPlace } from "./manifest-file.ts";
 import type { LinkedProject } from "./state.ts";
-import type { Input, Mark, Terminal } from "./terminal.ts";
+import type { Input, Mark, Output, Terminal } from "./terminal.ts";
 import { version } from "./version.ts";
 
 /** Options that every command takes. */
@@ -39,6 +39,8 @@ export interface Surroundings {
   columns: number | null;
   /** What is fed to the program; only for what is asked of it in words. */
   stdin: Input;
+  /** Where the result goes; only for a command that speaks a protocol there by itself. */
+  stdout: Output;
   /** Writes to stdout, for a result that comes bit by bit. */
   print(text: string): void;
   /** Aborted by the first Ctrl-C. */

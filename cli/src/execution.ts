@@ -37,15 +37,17 @@ const openTerminal = ({ clock, stdin, stdout, stderr, env, signal }: Host, globa
 
 /** Runs a command, prints its result or its failure, and returns the exit status. */
 export async function runCommand(
-  { command, globals, raw }: Extract<Request, { kind: "run" }>,
+  { command, globals: given, raw }: Extract<Request, { kind: "run" }>,
   host: Host,
   operation: string,
 ): Promise<number> {
-  const { clock, random, env, cwd, home, stdin, signal } = host;
+  // Where stdout is the command's own, no envelope goes there, whatever happens.
+  const globals = command.ownsStdout ? { ...given, json: false } : given;
+  const { clock, random, env, cwd, home, stdin, stdout, signal } = host;
   const terminal = openTerminal(host, globals);
   const print = (text: string) => printText(host, text);
   const columns = columnsOf(host);
-  const run = createRun({ clock, random, env, cwd, home, globals, terminal, columns, stdin, print, signal });
+  const run = createRun({ clock, random, env, cwd, home, globals, terminal, columns, stdin, stdout, print, signal });
   try {
     const outcome = await command.execute(run.context, raw);
     terminal.close();

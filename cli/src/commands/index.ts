@@ -77,6 +77,7 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "db proxy", load: async () => (await import("./db/proxy.ts")).dbProxy },
   { name: "env pull", load: async () => (await import("./env/pull.ts")).envPull },
   { name: "env push", load: async () => (await import("./env/push.ts")).envPush },
+  { name: "mcp", load: async () => (await import("./mcp.ts")).mcp },
   { name: "admin nodes list", load: async () => (await import("./admin/nodes/list.ts")).adminNodesList },
   { name: "admin nodes show", load: async () => (await import("./admin/nodes/show.ts")).adminNodesShow },
   { name: "admin nodes explain", load: async () => (await import("./admin/nodes/explain.ts")).adminNodesExplain },

@@ -36,6 +36,7 @@ export async function askPlatform(what: Parameters<Ask>[0], host: Host): Promise
     terminal,
     columns: null,
     stdin,
+    stdout: nowhere,
     print: () => {},
     signal,
   });
