@@ -25,6 +25,25 @@ const instead: Readonly<Record<string, string>> = {
     'export default { spawn: (...given) => process.getBuiltinModule("node:child_process").spawn(...given) };',
 };
 
+const mcpSurroundings = "@modelcontextprotocol/server/_shims";
+
+/**
+ * The MCP server without packages that are inlined in it, whose licences it does not bring along, and which we have no use for: a
+ * validator of JSON schemas, most of its size, since our schemas validate by themselves; and a parser of HTTP headers.
+ */
+const leanMcp: Plugin = {
+  name: "lean-mcp",
+  resolveId: (id) => (id === mcpSurroundings ? `\0${id}` : null),
+  load: (id) =>
+    id === `\0${mcpSurroundings}`
+      ? "export const process = globalThis.process;\nexport class DefaultJsonSchemaValidator {}\n"
+      : null,
+  transform: (code, id) =>
+    id.includes("/node_modules/@modelcontextprotocol/server/")
+      ? code.replace("__toESM(require_content_type()", "__toESM(/* @__PURE__ */ require_content_type()")
+      : null,
+};
+
 const cheapBuiltins: Plugin = {
   name: "cheap-builtins",
   resolveId: (id, importer) =>
@@ -48,7 +67,7 @@ export async function build(directory: string): Promise<void> {
     treeshake: {
       moduleSideEffects: [{ test: /^(?!.*\/node_modules\/).*\/(cli|proto|runtime)\/src\//, sideEffects: false }],
     },
-    plugins: [finishedOutlines, cheapBuiltins],
+    plugins: [finishedOutlines, leanMcp, cheapBuiltins],
     // Its callbacks load the whole program, on purpose.
     checks: { pluginTimings: false },
   });
