@@ -1,12 +1,12 @@
-import { open, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { resolve } from "node:path";
 import { createBootstrapTokenReply, daemonRoles, deleteBootstrapTokenReply, limits } from "@svc/proto";
-import { createDurably, isFileError } from "@svc/runtime/durable-file";
 import type { Api } from "../../../../api.ts";
 import { command, flag } from "../../../../command.ts";
 import type { Context } from "../../../../context.ts";
 import { CliError } from "../../../../errors.ts";
 import { formatDuration } from "../../../../format.ts";
+import { fillFile, reserveFile, unwritten } from "../../../../new-file.ts";
 import { parseSpan } from "../../../../span.ts";
 import { readAddresses } from "../readdress.ts";
 
@@ -44,7 +44,7 @@ export const adminNodesBootstrapTokenCreate = command({
     const path = resolve(context.cwd, file);
     const api = await context.api();
     // Taken before there is a token, so that a wrong path costs nothing.
-    await reserve(path);
+    await reserveFile(path);
     const { id, expiresAt } = await fillOrRemove(context, api, path, asked);
     return { id, role, file, expiresAt };
   },
@@ -63,44 +63,17 @@ function secondsOf(span: string): number {
   });
 }
 
-async function reserve(path: string): Promise<void> {
-  try {
-    await createDurably(path, "", { mode: 0o600 });
-  } catch (thrown) {
-    if (!isFileError(thrown, "EEXIST", "ENOENT", "ENOTDIR", "EACCES", "EISDIR")) throw unwritten(path, thrown);
-    const why = isFileError(thrown, "EEXIST") ? "exists already" : "cannot be written";
-    throw new CliError("CLI_INVALID_USAGE", `${path} ${why}`, { hint: "Name a new file with --file <new-path>" });
-  }
-}
-
-/** What is wrong with a place that looked good, in a sentence that names it. */
-const unwritten = (path: string, thrown: unknown, more = ""): CliError =>
-  new CliError("UNEXPECTED", `${path} cannot be written: ${thrown instanceof Error ? thrown.message : thrown}${more}`, {
-    cause: thrown,
-    hint: "Make room, or name another place with --file <new-path>, then run the command again",
-  });
-
 async function fillOrRemove(context: Context, api: Api, path: string, body: object) {
   try {
     const { bootstrapToken } = await api.post("/admin/nodes/bootstrap-tokens", createBootstrapTokenReply, {
       body,
     });
     context.terminal.hide(bootstrapToken.token);
-    await fill(path, bootstrapToken.token).catch((thrown: unknown) => revoke(api, path, bootstrapToken.id, thrown));
+    await fillFile(path, bootstrapToken.token).catch((thrown: unknown) => revoke(api, path, bootstrapToken.id, thrown));
     return bootstrapToken;
   } catch (thrown) {
     await rm(path, { force: true });
     throw thrown;
-  }
-}
-
-async function fill(path: string, token: string): Promise<void> {
-  const file = await open(path, "r+");
-  try {
-    await file.writeFile(`${token}\n`);
-    await file.sync();
-  } finally {
-    await file.close();
   }
 }
 
