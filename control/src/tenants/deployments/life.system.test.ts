@@ -277,7 +277,14 @@ const deploymentsOf = (projectIds: string[]) =>
 const openTasks = (projectIds: string[]) =>
   api.db.selectFrom("task").selectAll().where("project_id", "in", projectIds).where("reaped_at", "is", null).execute();
 
-const openWork = () => api.db.selectFrom("work_item").selectAll().where("state", "in", ["queued", "running"]).execute();
+/** But for what waits for nothing but its time. */
+const openWork = () =>
+  api.db
+    .selectFrom("work_item")
+    .selectAll()
+    .where("state", "in", ["queued", "running"])
+    .where("kind", "!=", "alert-look")
+    .execute();
 
 async function isSettled(projectIds: string[]): Promise<boolean> {
   const [deployments, work, tasks] = await Promise.all([deploymentsOf(projectIds), openWork(), openTasks(projectIds)]);

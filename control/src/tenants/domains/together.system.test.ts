@@ -242,7 +242,7 @@ const openWork = async ({ id }: Project): Promise<number> => {
     .selectFrom("work_item")
     .select("payload")
     .where("state", "in", ["queued", "running"])
-    .where("kind", "not in", ["domain", "alert"])
+    .where("kind", "!=", "domain")
     .execute();
   const ids = (await api.db.selectFrom("deployment").select("id").where("project_id", "=", id).execute()).map(
     (each) => each.id,

@@ -14,6 +14,7 @@ import { createDb } from "../../../stores/db/pool.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
 import { testClient } from "../../../stores/etcd/testing.ts";
 import { startWorkers } from "../../../stores/work/worker.ts";
+import { alertWorkers } from "../../alerts/worker.ts";
 import { renameWorker } from "../../rename/worker.ts";
 import { suspensionWorker } from "../../suspension/worker.ts";
 import { lifecycleWorker } from "../lifecycle/worker.ts";
@@ -110,6 +111,7 @@ export async function startReplica(options: {
             retire: retireWorker({ ...work, drainMs: 30 }),
             remove: removeWorker({ ...work, drainMs: 30 }),
             lifecycle: lifecycleWorker(work),
+            ...alertWorkers({ db, mailer: null, apiUrl: "http://127.0.0.1" }),
             rename: renameWorker({ ...work, content: options.content }),
             suspension: suspensionWorker({ ...work, drainMs: 30, edgesWaitMs: options.edgesWaitMs ?? 30_000 }),
           },
