@@ -5,13 +5,22 @@ import type { z } from "zod";
  * characters, in every field that has one. What it accepts is the same.
  */
 export function leanSchema<T extends z.ZodType>(schema: T): T {
+  return withLeanJson(schema, schema["~standard"].validate);
+}
+
+/** The same for what somebody else checks: whatever is given passes as it is. */
+export function uncheckedSchema(schema: z.ZodType): z.ZodType<object> {
+  return withLeanJson(schema as z.ZodType<object>, (value) => ({ value: value as object }));
+}
+
+function withLeanJson<T extends z.ZodType>(schema: T, validate: T["~standard"]["validate"]): T {
   const standard = schema["~standard"];
   const { jsonSchema } = standard;
   const lean: typeof jsonSchema = {
     input: (options) => withoutExcess(jsonSchema.input(options)) as Record<string, unknown>,
     output: (options) => withoutExcess(jsonSchema.output(options)) as Record<string, unknown>,
   };
-  return { "~standard": { ...standard, jsonSchema: lean } } as unknown as T;
+  return { "~standard": { ...standard, validate, jsonSchema: lean } } as unknown as T;
 }
 
 function withoutExcess(node: unknown): unknown {

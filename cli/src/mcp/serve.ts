@@ -1,10 +1,12 @@
 import { McpServer } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
+import { validationMessage } from "@svc/proto";
 import { z } from "zod";
 import type { Surroundings } from "../context.ts";
+import { CliError } from "../errors.ts";
 import { version } from "../version.ts";
 import { confirmed, type Reach, withCall } from "./call.ts";
-import { leanSchema } from "./lean-schema.ts";
+import { leanSchema, uncheckedSchema } from "./lean-schema.ts";
 import { errorResult, toResult } from "./result.ts";
 import type { Tool } from "./tool.ts";
 import { tools } from "./tools/index.ts";
@@ -40,12 +42,13 @@ function createServer({ surroundings, reach, allowWrites }: ServeOptions): McpSe
   const server = new McpServer({ name: "svc", title: "svc", version }, { instructions });
   for (const tool of tools) {
     if (tool.effect !== "reads" && !allowWrites) continue;
+    const takes = z.strictObject(inputOf(tool, reach));
     server.registerTool(
       tool.name,
       {
         title: tool.title,
         description: tool.description,
-        inputSchema: leanSchema(z.strictObject(inputOf(tool, reach))),
+        inputSchema: uncheckedSchema(takes),
         outputSchema: leanSchema(tool.output),
         annotations: {
           title: tool.title,
@@ -55,10 +58,10 @@ function createServer({ surroundings, reach, allowWrites }: ServeOptions): McpSe
           openWorldHint: true,
         },
       },
-      async (given: Record<string, unknown>, { mcpReq }) => {
-        const { project, slug, ...input } = given;
-        const named = typeof project === "string" ? project : undefined;
+      async (given, { mcpReq }) => {
         try {
+          const { project, slug, ...input } = readInput(takes, given);
+          const named = typeof project === "string" ? project : undefined;
           const { result, warnings } = await withCall(
             surroundings,
             { reach, project: named, signal: mcpReq.signal },
@@ -76,6 +79,15 @@ function createServer({ surroundings, reach, allowWrites }: ServeOptions): McpSe
     );
   }
   return server;
+}
+
+/** What was given, when it is what the tool takes; else CLI_INVALID_USAGE, which tells names of fields and no value. */
+function readInput(takes: z.ZodObject, given: unknown): Record<string, unknown> {
+  const read = takes.safeParse(given ?? {});
+  if (read.success) return read.data;
+  throw new CliError("CLI_INVALID_USAGE", validationMessage(read.error.issues, takes), {
+    hint: "See in the tool's inputSchema what it takes",
+  });
 }
 
 const slugSchema = z.string().describe("The project's slug once more: nothing is changed where it is another one");
