@@ -1,8 +1,9 @@
-import { readFile } from "node:fs/promises";
+import { readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { aDeployment, anAccepted, aProject, aUser, deploymentId, ok, projectId, startApi } from "./testing/api.ts";
+import { connectMcp } from "./testing/mcp.ts";
 import { installPackage } from "./testing/package.ts";
 import { aDirectory, envelopeOf, svc } from "./testing/svc.ts";
 
@@ -15,9 +16,11 @@ test("what npm packs is installed into an empty directory without a registry, an
   expect(Object.keys(manifest).filter((key) => /dependencies|private|scripts/i.test(key))).toEqual([]);
   expect(manifest).toMatchObject({ name: "svc-cli", engines: { node: expect.stringContaining(">=22") } });
   const root = join(place.path, "prefix", "lib", "node_modules", "svc-cli");
-  expect(await readFile(join(root, "dist", "THIRD-PARTY-LICENCES.txt"), "utf8")).toMatch(
-    /---- commander \S+ \(MIT\) ----\n\n\(The MIT License\)/,
-  );
+  const licences = await readFile(join(root, "dist", "THIRD-PARTY-LICENCES.txt"), "utf8");
+  expect(licences).toMatch(/---- commander \S+ \(MIT\) ----\n\n\(The MIT License\)/);
+  for (const name of ["core", "server"])
+    expect(licences).toMatch(new RegExp(`---- @modelcontextprotocol/${name} \\S+ \\(Apache-2.0\\) ----`));
+  await expectNothingInlined(join(root, "dist"));
 
   await using api = await startApi({
     "GET /api/v1/me": ok({ user: aUser, scopes: null, projectIds: null }),
@@ -33,7 +36,18 @@ test("what npm packs is installed into an empty directory without a registry, an
   const options = { cwd: site.path, env: { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url }, program };
   expect(envelopeOf(await svc(["whoami", "--json"], options))).toMatchObject({ ok: true, user: { id: aUser.id } });
   expect(envelopeOf(await svc(["deploy", "--json"], options))).toMatchObject({ ok: true, operation: "deploy" });
+  await using client = await connectMcp({ cwd: site.path, env: options.env, program });
+  expect((await client.listTools()).tools.map(({ name }) => name)).toContain("get_project");
 });
+
+/** The SDK of the MCP server has packages in its files that its licence says nothing of: none of them may be in ours. */
+async function expectNothingInlined(dist: string): Promise<void> {
+  const files = await readdir(join(dist, "chunks"));
+  const texts = await Promise.all(files.map((file) => readFile(join(dist, "chunks", file), "utf8")));
+  // Words of ajv, of its formats, and of content-type.
+  for (const word of ["ajv implementation error", "fullFormats", "invalid media type"])
+    expect(texts.filter((text) => text.includes(word))).toEqual([]);
+}
 
 test("the launcher needs the Node that the package asks for", async () => {
   const cli = dirname(dirname(fileURLToPath(import.meta.url)));

@@ -10,13 +10,15 @@ export interface McpOptions {
   cwd: string;
   args?: readonly string[];
   env?: Readonly<Record<string, string>>;
+  /** The program; default: the bundle of the test run, or the one of this source tree. */
+  program?: string;
 }
 
 /** How the program is started, with nothing of the tester's login. */
-function startOf({ cwd, args = [], env = {} }: McpOptions) {
+function startOf({ cwd, args = [], env = {}, program }: McpOptions) {
   const bundle = process.env[bundleVariable];
   return {
-    program: bundle === undefined ? binary : join(bundle, "bin", "svc.mjs"),
+    program: program ?? (bundle === undefined ? binary : join(bundle, "bin", "svc.mjs")),
     args: ["mcp", ...args],
     env: {
       PATH: process.env["PATH"] ?? "",
