@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../../stores/db/pool.ts";
 import { workTopic } from "../../stores/work/queue.ts";
+import { planOfOwner } from "./of-user.ts";
 
 /** Whose containers a change concerns: those of one user, or of everybody who has a plan. */
 export type Concerned = { userId: string } | { planId: string };
@@ -36,7 +37,6 @@ export const enqueueOutdated = (db: Db): Promise<number> =>
       storage_mb = 0 and (select storage_mb from plan where id = ${planOfOwner}) > 0))`,
   );
 
-const planOfOwner = sql`coalesce(account.plan_id, (select id from plan where is_default))`;
 const isRunning = sql<boolean>`kind = 'serve' and desired = 'running' and reaped_at is null`;
 
 async function enqueueWhere(db: Db, which: RawBuilder<boolean>): Promise<number> {

@@ -1,3 +1,4 @@
+import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Plan } from "../../stores/db/tables.ts";
 
@@ -12,6 +13,9 @@ export async function planOfUser(db: Db, userId: string): Promise<Plan> {
     .limit(1)
     .executeTakeFirstOrThrow();
 }
+
+/** The id of the plan of a `project`'s owner, in a query that has the owner's `account` joined to it if there is one. */
+export const planOfOwner: RawBuilder<string> = sql`coalesce(account.plan_id, (select id from plan where is_default))`;
 
 /** More changes of plan than this while one transaction waits for a lock are no accident. */
 const triesMax = 5;

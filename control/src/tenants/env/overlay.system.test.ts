@@ -19,7 +19,7 @@ beforeAll(async () => {
   registry = await startDockerRegistry();
   api = await testApi({ registryUrl: registry.url });
   user = await api.newUser({ plan: { max_env_vars: 3 } });
-  wide = await api.newUser({ plan: { max_env_vars: 4 } });
+  wide = await api.newUser({ plan: { max_env_vars: 4, max_sse_connections: 7 } });
 });
 afterAll(async () => {
   await api[Symbol.asyncDispose]();
@@ -124,14 +124,14 @@ test("reading and writing a channel's layer say so in the audit, without a value
 });
 
 /** What a container of a new deployment on `channel` would be given. */
-async function environmentOn(project: Project, channel: string): Promise<Record<string, string>> {
+async function environmentOn(project: Project, channel: string, as = wide): Promise<Record<string, string>> {
   const manifest = manifestOf("ssr", { channel, env: { files: [".env"] } });
   const source = aSource(
     { name: "server.js", content: "x" },
     { name: "./.env", content: "FILE=file\nBASE=file\nOVER=file\n" },
   );
   const path = `/projects/${project.id}/deployments`;
-  const answer = await api.call("POST", path, { session: wide.session, body: formOf({ manifest, source }) });
+  const answer = await api.call("POST", path, { session: as.session, body: formOf({ manifest, source }) });
   expect([answer.status, answer.body.error]).toEqual([202, undefined]);
   const { db, secrets } = api.context;
   const deployment = await db
@@ -140,7 +140,7 @@ async function environmentOn(project: Project, channel: string): Promise<Record<
     .where("id", "=", answer.body.deploymentId)
     .returningAll()
     .executeTakeFirstOrThrow();
-  const plan = await planOfUser(db, wide.id);
+  const plan = await planOfUser(db, as.id);
   const task = serveTask(deployment, plan, manifestSchema.parse(deployment.manifest), null);
   const id = await insertTask(db, deployment, task, { replica: 0 });
   const deps = {
@@ -164,6 +164,19 @@ test("a deployment gets the files, then the project's, then its channel's, then 
   expect(production).toMatchObject({ ...own, OVER: "base", SVC_CHANNEL: "production" });
   const preview = await environmentOn(project, "preview");
   expect(preview).toMatchObject({ ...own, OVER: "preview", SVC_CHANNEL: "preview" });
+});
+
+test("a container is told how many streams the plan of its owner allows, as it is when it starts", async () => {
+  const project = await api.newProject(wide);
+  await put(project.id, { SVC: "own" }, undefined, wide);
+  expect(await environmentOn(project, "production")).toMatchObject({ SVC: "own", SVC_MAX_SSE_CONNECTIONS: "7" });
+  const { id } = await planOfUser(api.db, wide.id);
+  await api.db.updateTable("plan").set({ max_sse_connections: 12 }).where("id", "=", id).execute();
+  expect(await environmentOn(project, "production")).toMatchObject({ SVC_MAX_SSE_CONNECTIONS: "12" });
+  const nobody = await api.newUser();
+  const { max_sse_connections: byDefault } = await planOfUser(api.db, nobody.id);
+  const told = await environmentOn(await api.newProject(nobody), "production", nobody);
+  expect(told).toMatchObject({ SVC_MAX_SSE_CONNECTIONS: String(byDefault) });
 });
 
 test("files that come with a source count together with what its channel gets", async () => {

@@ -1,6 +1,7 @@
 import { openStatuses } from "@svc/proto";
 import { canonicalJson } from "@svc/runtime/canonical-json";
 import { sql } from "kysely";
+import { planOfOwner } from "../../../identity/plans/of-user.ts";
 import { branchOf } from "../../databases/ready.ts";
 import { holdDeployment, insertEvent, lockDeployment } from "../deployment.ts";
 import { openDeployment } from "../environment.ts";
@@ -21,8 +22,11 @@ export const deployment: Owner<OwnerFacts["deployment"]> = {
       db.selectFrom("deployment").selectAll().where("id", "=", among).execute(),
       db
         .selectFrom("project")
-        .selectAll()
-        .where("id", "in", (of) => of.selectFrom("deployment").select("project_id").where("id", "=", among))
+        .leftJoin("account", "account.user_id", "project.owner_id")
+        .innerJoin("plan", (join) => join.on("plan.id", "=", planOfOwner))
+        .selectAll("project")
+        .select("plan.max_sse_connections")
+        .where("project.id", "in", (of) => of.selectFrom("deployment").select("project_id").where("id", "=", among))
         .execute(),
       db
         .selectFrom("database")
@@ -41,7 +45,14 @@ export const deployment: Owner<OwnerFacts["deployment"]> = {
         const project = projectOf.get(row.project_id);
         if (project === undefined) return [];
         const open = (): OwnerFacts["deployment"] => {
-          const opened = openDeployment(secrets, { deployment: row, project }, branchOf(branches, row));
+          const opened = openDeployment(
+            secrets,
+            { deployment: row, project },
+            {
+              branch: branchOf(branches, row),
+              plan: project,
+            },
+          );
           const envDigest = () =>
             secrets.digest(Buffer.from(canonicalJson(opened.ownEnv)), buildEnvAad(row.project_id));
           return { ...opened, envDigest, priorBuilds: priorBuilds.get(row.id) ?? [] };
