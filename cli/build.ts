@@ -4,6 +4,8 @@ import { fileURLToPath } from "node:url";
 import { type Plugin, rolldown } from "rolldown";
 import { licencesOf } from "./build-licences.ts";
 import { outlines } from "./src/commands/outlines.ts";
+import { templateFiles } from "./src/templates/files.ts";
+import { templatesWithFiles } from "./src/templates/names.ts";
 
 const inCli = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
@@ -13,6 +15,17 @@ const finishedOutlines: Plugin = {
   async load(id) {
     if (id !== inCli("src/commands/outlines.ts")) return null;
     return `const list = ${JSON.stringify(await outlines())};\nexport const outlines = async () => list;\n`;
+  },
+};
+
+/** Templates as they are now: their folders are not published. */
+const finishedTemplates: Plugin = {
+  name: "finished-templates",
+  async load(id) {
+    if (id !== inCli("src/templates/files.ts")) return null;
+    const all: Record<string, Record<string, string>> = {};
+    for (const name of templatesWithFiles) all[name] = Object.fromEntries(await templateFiles(name));
+    return `const all = ${JSON.stringify(all)};\nexport const templateFiles = async (name) => new Map(Object.entries(all[name]));\n`;
   },
 };
 
@@ -67,7 +80,7 @@ export async function build(directory: string): Promise<void> {
     treeshake: {
       moduleSideEffects: [{ test: /^(?!.*\/node_modules\/).*\/(cli|proto|runtime)\/src\//, sideEffects: false }],
     },
-    plugins: [finishedOutlines, leanMcp, cheapBuiltins],
+    plugins: [finishedOutlines, finishedTemplates, leanMcp, cheapBuiltins],
     // Its callbacks load the whole program, on purpose.
     checks: { pluginTimings: false },
   });

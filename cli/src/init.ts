@@ -70,6 +70,13 @@ export function imageManifest(names: Names, name: string | undefined): FirstMani
   return { text: `${text.join("\n")}\n`, app };
 }
 
+/** The manifest of a template that is a whole app: its own, for an app of that name if somebody asked for one. */
+export function templateManifest(text: string, name: string | undefined): FirstManifest {
+  const line = /^ {2}name: (.*)$/m;
+  const app = name ?? line.exec(text)?.[1] ?? "app";
+  return { text: name === undefined ? text : text.replace(line, () => `  name: ${quoted(name)}`), app };
+}
+
 /** The part of a package or directory name that people would say; null when nothing is left of it. */
 function tidyName(name: string | null): string | null {
   const tidy = (name ?? "")

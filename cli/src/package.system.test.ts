@@ -38,6 +38,11 @@ test("what npm packs is installed into an empty directory without a registry, an
   expect(envelopeOf(await svc(["deploy", "--json"], options))).toMatchObject({ ok: true, operation: "deploy" });
   await using client = await connectMcp({ cwd: site.path, env: options.env, program });
   expect((await client.listTools()).tools.map(({ name }) => name)).toContain("get_project");
+  // Templates are in the bundle, and not as files beside it.
+  await using empty = await aDirectory();
+  const template = ["init", "--template", "realtime-todo", "--json"];
+  expect(envelopeOf(await svc(template, { ...options, cwd: empty.path }))).toMatchObject({ ok: true, app: "Todos" });
+  expect(await readFile(join(empty.path, "vendor", "svc-realtime", "client.js"), "utf8")).toContain("subscribe");
 });
 
 /** The SDK of the MCP server has packages in its files that its licence says nothing of: none of them may be in ours. */

@@ -20,6 +20,15 @@ const outputs = [
       join(into, "control/src/stores/db/gen/tables.ts"),
     ],
   },
+  {
+    dir: "cli/templates/realtime-todo/vendor",
+    from: "the sources of @svc/realtime",
+    argv: (root, into) => [
+      nodeBinary(root),
+      join(root, "realtime/vendor.ts"),
+      join(into, "cli/templates/realtime-todo/vendor/svc-realtime"),
+    ],
+  },
 ];
 
 /** Writes all generated code below `into`. */

@@ -1,6 +1,6 @@
 import { lstat } from "node:fs/promises";
 import { basename, join } from "node:path";
-import { parseManifest, pathProblem, tidyPath } from "@svc/proto";
+import { parseManifest, pathProblem, plural, tidyPath } from "@svc/proto";
 import {
   type DetectedApp,
   type Detection,
@@ -20,20 +20,21 @@ import { imageManifest, plainManifest } from "../init.ts";
 import { type ManifestPlace, pathFrom } from "../manifest-file.ts";
 import { readFacts, workspaceAbove } from "../project-facts.ts";
 import { offerRemake } from "../remake.ts";
+import { templateNames, templatesWithFiles } from "../templates/names.ts";
 
 export const init = command({
   name: "init",
   summary: "Write a first manifest for this directory",
   details:
-    "Looks at package.json, the settings of frameworks and the Dockerfile, and says what it found and why. Where that leaves a choice it asks, and in a pipeline names the flag that decides. Only the manifest is written.",
+    "Looks at package.json, the settings of frameworks and the Dockerfile, and says what it found and why. Where that leaves a choice it asks, and in a pipeline names the flag that decides. Only the manifest is written, but for a template that is a whole app.",
   flags: {
     name: flag.text("--name <name>", "Name of the app; default: that of the package or the directory"),
-    force: flag.toggle("--force", "Replace a manifest that exists"),
-    template: flag.choice("--template <name>", "Start from a template instead", ["ociimage"]),
+    force: flag.toggle("--force", "Replace a manifest that exists, and files of a template"),
+    template: flag.choice("--template <name>", "Start from a template instead", templateNames),
     type: flag.choice("--type <type>", "What the app is, whatever the files tell", ["static", "ssr"]),
     root: flag.text("--root <directory>", "Directory of the app, where there are several"),
   },
-  examples: ["svc init", "svc init --name Shop", "svc init --root apps/web", "svc init --template ociimage"],
+  examples: ["svc init", "svc init --name Shop", "svc init --root apps/web", "svc init --template realtime-todo"],
   async run(context, { name, force, template, type, root }) {
     const place = await context.manifestPlace();
     const wish = { type, root: tidyRoot(root) };
@@ -43,12 +44,22 @@ export const init = command({
         hint: "Make the directory first, or name another place with --manifest <path>",
       });
     if (wish.root !== undefined) await requireDirectory(place, wish.root);
-    if (!force && (await isThere(place.file))) throw existsAlready(place.file);
+    if (!force && (await isThere(place.file))) throw existsAlready(place.file, template);
     const directory = basename(place.directory);
     if (template === "ociimage") {
       const { text, app } = imageManifest({ package: null, directory }, name);
       await write(context, place, text, force);
       return { manifest: place.path, app, template, hint: `Set image.reference in ${place.path}, then run svc deploy` };
+    }
+    const whole = templatesWithFiles.find((each) => each === template);
+    if (whole !== undefined) {
+      const { prepareTemplate } = await import("../templates/write.ts");
+      const { text, app, files, writeFiles } = await prepareTemplate(place.directory, whole, { name, force });
+      await writeFiles();
+      // The last one: whoever is interrupted before it runs the same command again.
+      await write(context, place, text, force);
+      const hint = "Run svc deploy. README.md says what is where, and how to run it on this machine";
+      return { manifest: place.path, app, template: whole, files, hint };
     }
     const detected = await decide(context, place, facts, wish);
     const own = detected.rootDirectory === "." ? directory : basename(detected.rootDirectory);
@@ -58,7 +69,8 @@ export const init = command({
     return { manifest: place.path, app, detected };
   },
   render: (payload, { paint }) => {
-    const wrote = `${paint("green", "✓")} Wrote ${payload.manifest} for ${payload.app}`;
+    const others = "files" in payload ? ` and ${plural(payload.files.length, "file")}` : "";
+    const wrote = `${paint("green", "✓")} Wrote ${payload.manifest}${others} for ${payload.app}`;
     if ("hint" in payload) return `${wrote}\n  Next: ${payload.hint}`;
     return [wrote, ...found(payload.detected), "  Next: look it over, then run svc deploy"].join("\n");
   },
@@ -201,8 +213,10 @@ async function write(context: Context, place: ManifestPlace, text: string, force
   }
 }
 
-const existsAlready = (file: string): CliError =>
-  new CliError("MANIFEST_INVALID", `${file} exists already`, { hint: "Replace it with `svc init --force`" });
+const existsAlready = (file: string, template?: string): CliError =>
+  new CliError("MANIFEST_INVALID", `${file} exists already`, {
+    hint: `Replace it with \`svc init ${template === undefined ? "" : `--template ${template} `}--force\``,
+  });
 
 const isThere = (file: string): Promise<boolean> =>
   lstat(file).then(

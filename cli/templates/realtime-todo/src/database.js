@@ -1,0 +1,17 @@
+import postgres from "postgres";
+
+/** A few connections are enough; each replica has one more, on which it listens. All of them count in the database's limit. */
+const connectionsMax = 4;
+
+/** Connects when the first statement comes. The platform sets DATABASE_URL once `database.enabled` is in svc.yml. */
+export function openDatabase({ max = connectionsMax } = {}) {
+  const url = process.env.DATABASE_URL;
+  if (!url) throw new Error("DATABASE_URL is not set: this app needs a Postgres database");
+  return postgres(url, {
+    max,
+    connect_timeout: 5,
+    idle_timeout: 60,
+    connection: { statement_timeout: 5_000 },
+    onnotice: () => {},
+  });
+}

@@ -1,0 +1,1 @@
+export{t as subscribe}from"./shared-DKXK67KM.js";

@@ -1,0 +1,1 @@
+const e=e=>e,t=(e,t)=>Object.hasOwn(e,t)?e[t]:[];export{e as defineRealtimeEvents,t as eventsFor};

@@ -1,0 +1,1 @@
+const e=(e,t)=>{let n=setTimeout(t,e);return()=>clearTimeout(n)},t=e=>Array.from(crypto.getRandomValues(new Uint8Array(e)),e=>e.toString(16).padStart(2,`0`)).join(``),n={steadyMs:()=>performance.now(),after:e,every:(e,t)=>{let n=setInterval(t,e).unref();return()=>clearInterval(n)},soon:e=>void setImmediate(e),randomHex:t};export{t as n,n as t};
