@@ -1,20 +1,11 @@
 import { mkdtemp, readFile, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { getProgram } from "@svc/runtime/programs";
+import { chromiumLaunch } from "@svc/runtime/testing/chromium";
 import { type Browser, chromium } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { waitFor } from "../support/wait-for.ts";
-
-const browserArguments = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-  "--no-first-run",
-];
 
 let cluster: Cluster;
 let browser: Browser;
@@ -22,7 +13,7 @@ let home = "";
 beforeAll(async () => {
   home = await mkdtemp(join(tmpdir(), "svc-home-"));
   cluster = await startCluster({ agents: 1 });
-  browser = await chromium.launch({ executablePath: getProgram("chromium"), args: browserArguments });
+  browser = await chromium.launch(chromiumLaunch());
 });
 afterAll(async () => {
   await browser?.close();

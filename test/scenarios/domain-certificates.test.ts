@@ -2,7 +2,7 @@ import { createHash, X509Certificate } from "node:crypto";
 import { appendFile } from "node:fs/promises";
 import { request } from "node:https";
 import { text } from "node:stream/consumers";
-import { getProgram } from "@svc/runtime/programs";
+import { chromiumLaunch } from "@svc/runtime/testing/chromium";
 import { chromium } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
@@ -144,13 +144,9 @@ async function isShownByBrowser({ certificate }: Answer): Promise<void> {
       .update(each?.publicKey.export({ type: "spki", format: "der" }) ?? "")
       .digest("base64"),
   );
-  const browser = await chromium.launch({
-    executablePath: getProgram("chromium"),
-    args: [
-      ...["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"],
-      ...[`--host-resolver-rules=MAP * 127.0.0.1`, `--ignore-certificate-errors-spki-list=${keys.join(",")}`],
-    ],
-  });
+  const browser = await chromium.launch(
+    chromiumLaunch("--host-resolver-rules=MAP * 127.0.0.1", `--ignore-certificate-errors-spki-list=${keys.join(",")}`),
+  );
   try {
     const page = await browser.newPage();
     const response = await page.goto(urlOf(www));

@@ -1,19 +1,9 @@
 import { fileURLToPath } from "node:url";
-import { getProgram } from "@svc/runtime/programs";
+import { chromiumLaunch } from "@svc/runtime/testing/chromium";
 import { type Browser, chromium } from "playwright-core";
 import { rolldown } from "rolldown";
 
-const browserArguments = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-  "--no-first-run",
-];
-
-export const launchBrowser = (): Promise<Browser> =>
-  chromium.launch({ executablePath: getProgram("chromium"), args: browserArguments });
+export const launchBrowser = (): Promise<Browser> => chromium.launch(chromiumLaunch());
 
 /** The page of `page.ts` with client, hook and React in it, as in development: React mounts twice there. */
 export async function bundlePage(): Promise<string> {
