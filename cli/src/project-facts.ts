@@ -98,7 +98,7 @@ async function list(directory: string): Promise<Dirent[] | null> {
 }
 
 /** The first part of a file as text; null when it is none that can be read. A pipe of its name is not waited for. */
-async function readStart(path: string): Promise<string | null> {
+export async function readStart(path: string): Promise<string | null> {
   try {
     const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0));
     try {

@@ -186,6 +186,7 @@ describe("an image", () => {
     const id = await build(files, { case: "image", value: { port: 3000 } });
     const status = await outcome(id);
     expect(status.failure).toBeUndefined();
+    expect(status.build?.packages).toEqual([]);
     expect(status.build?.platform).toMatchObject({
       os: "linux",
       architecture: process.arch === "x64" ? "amd64" : process.arch,
@@ -199,10 +200,13 @@ describe("an image", () => {
     const files = {
       "deploy/Dockerfile": `FROM ${baseImage}\nCOPY server.js /\nCMD ["node", "/server.js"]\n`,
       "server.js": server,
+      "package.json": JSON.stringify({ dependencies: { "@svc/realtime": "file:x.tgz", express: "5" } }),
     };
     const id = await build(files, { case: "image", value: { dockerfile: "deploy/Dockerfile", port: 3000 } });
     const status = await outcome(id);
     expect(status.failure).toBeUndefined();
+    // Of all that it depends on, what control may have to say something of.
+    expect(status.build?.packages).toEqual(["@svc/realtime"]);
     const image = await node.engine.findImage(`${registry.host}/svc/p1/app@${status.build?.digest}`);
     await node.engine.removeImage(image?.id ?? "");
   });

@@ -3,6 +3,7 @@ import { splitLastLines } from "@svc/proto";
 import { baseImagePrefix } from "@svc/proto/cluster-registry";
 import { limits } from "@svc/proto/limits";
 import type { BuildResult, BuildSpec, RegistryAccess } from "@svc/proto/node";
+import { realtimePackage } from "@svc/proto/realtime";
 import { createRegistry } from "@svc/registry";
 import { createLimiter } from "@svc/runtime/limiter";
 import { dockerfileProblem, leavesStubs } from "../engine/floors.ts";
@@ -18,6 +19,7 @@ import { buildImage } from "./image-build.ts";
 import type { BuilderDeps, BuildRequest, Job } from "./job.ts";
 import { provideStubs } from "./mount-stubs.ts";
 import { narrate } from "./narrate.ts";
+import { findPackages } from "./node-project.ts";
 import { createBuildProgress } from "./progress.ts";
 import { prepareRecipe } from "./recipe.ts";
 import { builtBefore, pushBundle, pushImage, pushSite } from "./results.ts";
@@ -110,14 +112,16 @@ async function run(job: Job): Promise<BuildResult> {
     return await pushBundle(job, source, recipe.directory, recipe.directory === plainDirectory(spec.rootDirectory));
   if (recipe.kind === "image") for (const note of recipe.notes ?? []) narrate(job, note);
   const key = buildKey({ spec, recipe, baseImages, platform: job.platform });
+  const packages =
+    recipe.kind === "image" ? await findPackages(source, plainDirectory(spec.rootDirectory), [realtimePackage]) : [];
   const before = builtBefore(job, key);
-  if (before !== null) return before;
+  if (before !== null) return { ...before, packages };
   const name = nameOf(access, spec, request.placementId);
   if (facts.leavesStubs) await provideStubs(job.engine);
   try {
     await buildImage(job, source, recipe, name);
     const built = recipe.kind === "image" ? await pushImage(job) : await pushSite(job, name);
-    return { ...built, key };
+    return { ...built, key, packages };
   } catch (cause) {
     await job.engine.removeImage(name);
     throw cause;

@@ -123,6 +123,13 @@ async function readMembers(archive: Archive, installRoot: string): Promise<[Pack
   return [members, manifests];
 }
 
+/** Of the packages that the project in `root` says it depends on, those that are asked for. What is broken says nothing. */
+export async function findPackages(archive: Archive, root: string, asked: readonly string[]): Promise<string[]> {
+  const text = await readText(archive, joinPath(root, "package.json"));
+  const found = parsePackageJson(text ?? "")?.dependencies ?? new Set();
+  return asked.filter((name) => found.has(name));
+}
+
 async function readManifest(archive: Archive, directory: string): Promise<PackageJson | null> {
   const path = joinPath(directory, "package.json");
   const text = await readText(archive, path);

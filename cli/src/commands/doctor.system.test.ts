@@ -40,6 +40,22 @@ test("on a project that is well everything is found, in order", async () => {
   expect(ended.stdout + ended.stderr).not.toContain(token);
 });
 
+test("an app whose events would reach a part of its visitors is warned of, with what to do", async () => {
+  await using api = await startApi({
+    ...routes,
+    [`GET /api/v1/projects/${projectId}/database`]: ok({ enabled: false, engine: null, status: null }),
+  });
+  await using directory = await aDirectory({
+    "svc.yml":
+      "version: 2\nslug: shop\napp: { name: Shop, type: ssr, replicas: 2 }\nsource: { rootDirectory: apps/web }\n",
+    "apps/web/package.json": '{"dependencies":{"@svc/realtime":"file:x.tgz"}}',
+  });
+  const ended = await svc(["doctor"], { cwd: directory.path, env: { SVC_API_URL: api.url, SVC_TOKEN: token } });
+  expect(ended.status).toBe(0);
+  expect(ended.stdout).toMatch(/! database +The app uses @svc\/realtime in several replicas and has no database/);
+  expect(ended.stdout).toMatch(/→ Write database: \{ enabled: true \} .*@svc\/realtime\/postgres/);
+});
+
 test("a refused key and a broken manifest are two findings, and nothing else is blamed", async () => {
   const refused = refusal(401, "UNAUTHORIZED", "Sign in.");
   await using api = await startApi({

@@ -1,4 +1,14 @@
-import { type Channel, domainListReply, meReply, projectDetailReply, replyObject, success } from "@svc/proto";
+import { join } from "node:path";
+import {
+  type Channel,
+  domainListReply,
+  isOciManifest,
+  meReply,
+  projectDetailReply,
+  replyObject,
+  success,
+} from "@svc/proto";
+import { parsePackageJson } from "@svc/proto/frameworks";
 import { z } from "zod";
 import { configPath, readConfig } from "../config.ts";
 import { type Context, userAgent } from "../context.ts";
@@ -8,6 +18,7 @@ import { CliError } from "../errors.ts";
 import { parseJson } from "../json.ts";
 import { goneTrouble, troubleError } from "../link-trouble.ts";
 import { findManifest, getManifest } from "../manifest-file.ts";
+import { readStart } from "../project-facts.ts";
 import { findReference, resolveTarget } from "../target.ts";
 import type { Asked } from "./check.ts";
 import type { Facts } from "./judge.ts";
@@ -22,16 +33,16 @@ const planReply = success({ plan: replyObject({ devSyncEnabled: z.boolean() }) }
 /** Asks for everything that the checks look at. Nothing is changed, here or there. */
 export async function ask(context: Context, channel: Channel, named: string | undefined): Promise<Facts> {
   const platform = await askPlatform(context);
-  const [caller, manifest, project, devSync] = await Promise.all([
+  const [caller, [manifest, packages], project, devSync] = await Promise.all([
     askCaller(context),
-    askManifest(context),
+    askManifest(context).then(async (manifest) => [manifest, await findPackages(context, manifest)] as const),
     askProject(context, named),
     asked(async () => (await (await context.api()).get("/account/usage", planReply)).plan.devSyncEnabled),
   ]);
   const known = project !== null && "found" in project ? project.found.project.id : null;
   const [branch, domains] =
     known === null ? [null, null] : await Promise.all([askBranch(context, known, channel), askDomains(context, known)]);
-  return { channel, platform, caller, manifest, project, devSync, branch, domains };
+  return { channel, platform, caller, manifest, packages, project, devSync, branch, domains };
 }
 
 /** The platform answers on an address that needs no key, so that a wrong key and a wrong address look different. */
@@ -74,6 +85,14 @@ function askManifest(context: Context): Promise<Facts["manifest"]> {
     const place = await context.manifestPlace();
     return context.globals.manifestNamed ? getManifest(place) : findManifest(place);
   });
+}
+
+/** Names in the package.json of the app that a manifest describes, as they are on this machine; none where there is no such file. */
+async function findPackages(context: Context, manifest: Facts["manifest"]): Promise<string[]> {
+  if (manifest === null || "error" in manifest || isOciManifest(manifest.found)) return [];
+  const { directory } = await context.manifestPlace();
+  const text = await readStart(join(directory, manifest.found.source.rootDirectory, "package.json"));
+  return [...(parsePackageJson(text ?? "")?.dependencies ?? [])];
 }
 
 function askProject(context: Context, named: string | undefined): Promise<Facts["project"]> {

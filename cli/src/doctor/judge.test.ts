@@ -29,6 +29,7 @@ function aDomain(fields: Partial<CustomDomain> = {}): CustomDomain {
     ...fields,
   };
 }
+const chat = manifest({ app: { name: "Chat", type: "ssr", replicas: 2 } });
 const withDatabase = manifest({ database: { enabled: true, engine: "postgres" } });
 
 const well: Facts = {
@@ -39,6 +40,7 @@ const well: Facts = {
   project: project(),
   devSync: { found: true },
   branch: { found: { enabled: true, engine: "postgres", status: "ready" } },
+  packages: ["express"],
   domains: { found: [aDomain()] },
 };
 
@@ -132,6 +134,31 @@ test.each<[what: string, facts: Partial<Facts>, check: (typeof checkNames)[numbe
     "database",
     "failed",
     /mariadb, error/,
+  ],
+  [
+    "events of one replica that others do not hear of",
+    {
+      manifest: chat,
+      packages: ["@svc/realtime"],
+      branch: { found: { enabled: false, engine: "postgres", status: null } },
+    },
+    "database",
+    "warning",
+    /only the visitors of the replica/,
+  ],
+  [
+    "the same before there is a project",
+    { manifest: chat, packages: ["@svc/realtime"], branch: null, project: null },
+    "database",
+    "warning",
+    /only the visitors of the replica/,
+  ],
+  [
+    "events that a database carries",
+    { manifest: chat, packages: ["@svc/realtime"] },
+    "database",
+    "ok",
+    /postgres, ready/,
   ],
   ["no databases at all", { branch: error("CLOUD_NOT_FOUND") }, "database", "skipped", /offers no/],
   [

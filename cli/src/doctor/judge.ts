@@ -7,6 +7,7 @@ import {
   type ProjectDetailReply,
   plural,
 } from "@svc/proto";
+import { areEventsSplit, splitEvents } from "@svc/proto/realtime";
 import { reasonsOf } from "../domains/domain.ts";
 import { type Asked, type Check, checkNames, type Finding, failed, failedBy, ok, skipped, warning } from "./check.ts";
 
@@ -31,6 +32,8 @@ export interface Facts {
   /** Whether the plan has the dev channel. */
   devSync: Asked<boolean>;
   branch: Asked<Branch>;
+  /** Packages that the app's package.json names. */
+  packages: readonly string[];
   domains: Asked<CustomDomain[]>;
 }
 
@@ -106,8 +109,12 @@ function judgeDevChannel({ project, devSync, manifest }: Facts): Finding {
     : warning("The plan does not include it", "Ask the administrator of this installation for a plan that does");
 }
 
-function judgeDatabase({ branch, manifest, project, channel }: Facts): Finding {
+function judgeDatabase(facts: Facts): Finding {
+  const { branch, manifest, project, channel, packages } = facts;
   const asked = found(manifest);
+  const hasDatabase = found(branch)?.enabled === true;
+  if (asked !== null && areEventsSplit(asked, { packages, hasDatabase }))
+    return warning(splitEvents.problem, splitEvents.cure);
   const isWanted = asked !== null && !isOciManifest(asked) && (asked.database?.enabled ?? false);
   if (branch === null) {
     const why = project === null ? "There is no project yet" : "The project could not be read";

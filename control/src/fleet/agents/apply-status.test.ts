@@ -186,4 +186,6 @@ test("of a build result only a key and a deployment that can be such are kept", 
   };
   expect(report({ key, reusedFrom })).toMatchObject({ key, reusedFrom });
   expect(report({ key: "x", reusedFrom: "\u001b[2J" })).toEqual(report({}));
+  expect(report({ packages: ["left-pad", "@svc/realtime"] })).toMatchObject({ packages: ["@svc/realtime"] });
+  expect(report({ packages: ["left-pad"] })).toEqual(report({}));
 });

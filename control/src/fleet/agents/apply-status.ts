@@ -1,6 +1,7 @@
 import { clip, limits, stripControl } from "@svc/proto";
 import type { PlacementStatus } from "@svc/proto/node";
 import { HealthState, Observed } from "@svc/proto/node";
+import { realtimePackage } from "@svc/proto/realtime";
 import type { ObservationValue, PlacementValue } from "../cluster/keys.ts";
 
 const observedWords: ReadonlyMap<number, ObservationValue["observed"]> = new Map([
@@ -115,6 +116,7 @@ function buildOf({ build }: PlacementStatus): ObservationValue["build"] {
     }),
     ...(/^[0-9a-f]{64}$/.test(build.key) && { key: build.key }),
     ...(uuid.test(build.reusedFrom) && { reusedFrom: build.reusedFrom }),
+    ...(build.packages.includes(realtimePackage) && { packages: [realtimePackage] }),
   };
 }
 

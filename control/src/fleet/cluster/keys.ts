@@ -232,6 +232,8 @@ export const observationValue = z.object({
       key: z.string().exactOptional(),
       /** The deployment whose build it is. */
       reusedFrom: z.string().exactOptional(),
+      /** Packages of the app of which there may be something to say; absent where there are none. */
+      packages: z.array(z.string()).exactOptional(),
     })
     .nullable(),
   /** What a backup has pushed; absent before that, and from everything else. */

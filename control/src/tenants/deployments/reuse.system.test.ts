@@ -29,7 +29,7 @@ beforeAll(async () => {
 afterAll(() => cluster?.[Symbol.asyncDispose]());
 
 /** A deployment whose node says that the build of an earlier one is its own, too. */
-async function reusing() {
+async function reusing(app: object = {}) {
   const { db } = api;
   const user = await api.newUser();
   const project = await api.newProject(user, { type: "ssr" });
@@ -39,7 +39,10 @@ async function reusing() {
     ...{ status: "superseded", ...source, build_key: key },
     ...{ artifact_kind: "image", artifact_repository, artifact_digest: digest, artifact_size: 7 },
   });
-  const deployment = await api.newDeployment(project, { status: "building", phase_started_at: new Date(), ...source });
+  const deployment = await api.newDeployment(project, {
+    ...{ status: "building", phase_started_at: new Date(), ...source },
+    ...{ manifest: manifestSchema.parse({ version: 2, app: { name: "Chat", type: "ssr", ...app } }) },
+  });
   const plan = await planOfUser(db, user.id);
   const task = buildTask(deployment, project, plan, manifestSchema.parse(deployment.manifest));
   const taskId = await insertTask(db, deployment, task, { replica: 0 });
@@ -118,6 +121,28 @@ test("what an earlier build warned of is said of the one that uses it, and nothi
     const said = (await phasesOf(made.deployment)).filter(({ phase }) => phase === "warning");
     expect(said).toEqual(own ? [{ phase: "warning", detail }] : []);
   }
+});
+
+test.each([
+  { replicas: 2, packages: ["@svc/realtime"], warned: true },
+  { replicas: 2, packages: undefined, warned: false },
+  { replicas: 1, packages: ["@svc/realtime"], warned: false },
+])("events that reach a part of the visitors are warned of by what runs now: %o", async ({ warned, ...now }) => {
+  const made = await reusing({ replicas: now.replicas });
+  if (now.packages !== undefined) Object.assign(made.observed, { packages: now.packages });
+  // It was so when the build was made: that says nothing of how it is used now.
+  const before = await reusing({ replicas: 2 });
+  Object.assign(before.observed, { packages: ["@svc/realtime"] });
+  const isDeploying = (deployment: Deployment) => async () => (await rowOf(deployment)).status === "deploying";
+  await workUntil(before, async () => ({}) as never, isDeploying(before.deployment));
+  const [said] = (await phasesOf(before.deployment)).filter(({ phase }) => phase === "warning");
+  expect(said?.detail).toMatch(
+    /only the visitors of the replica that publishes it\. Write database: \{ enabled: true \}/,
+  );
+  const earlier = { deployment_id: made.earlier.id, phase: "warning", detail: said?.detail ?? "" };
+  await api.db.insertInto("deployment_event").values(earlier).execute();
+  await workUntil(made, async () => ({}) as never, isDeploying(made.deployment));
+  expect((await phasesOf(made.deployment)).filter(({ phase }) => phase === "warning")).toEqual(warned ? [said] : []);
 });
 
 test("where the registry does not have it any more it is built, and used for nothing else", async () => {

@@ -18,22 +18,14 @@ import type { Db } from "../../stores/db/pool.ts";
 import type { Deployment } from "../../stores/db/tables.ts";
 import { inTransaction } from "../../stores/db/transaction.ts";
 import type { WorkHandler } from "../../stores/work/worker.ts";
+import { warnOfBuild } from "./build-warnings.ts";
 import type { DeployWorkerDeps, Effects, ReleaseOutcome } from "./effects.ts";
 import { type DeploymentFacts, readDeployFacts } from "./facts.ts";
 import { ociFailure } from "./oci/oci.ts";
 import { releaseEffects } from "./release.ts";
 import { retire } from "./retire/request.ts";
-import { warnsOfSite } from "./site-doubts.ts";
 import { type DeployFacts, type DeployStep, nextDeployStep } from "./steps.ts";
-import {
-  addWarnings,
-  canceledError,
-  isEndAskedFor,
-  listServing,
-  listWarnings,
-  lockServing,
-  moveDeployment,
-} from "./store.ts";
+import { canceledError, isEndAskedFor, listServing, lockServing, moveDeployment } from "./store.ts";
 
 /** An effect for which there is no room at the moment: the deployment makes room itself, and comes again. */
 class NotYet extends Error {
@@ -309,13 +301,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
         await endPush(tx, { id: taskId, projectId: project.id, repository, kind }, build);
         const detail = build.reusedFrom === undefined ? build.digest : `the build of ${build.reusedFrom} is used`;
         await insertEvent(tx, { deploymentId: deployment.id, phase: "built", detail });
-        if (warnsOfSite(manifest)) {
-          // What an earlier build warned of holds for its result as long as that is used.
-          const { reusedFrom: earlier, warnings = [] } = build;
-          const said =
-            earlier === undefined ? warnings : await listWarnings(tx, { projectId: project.id, deploymentId: earlier });
-          await addWarnings(tx, { projectId: project.id, deploymentId: deployment.id }, said);
-        }
+        await warnOfBuild(tx, { deployment, manifest }, build);
         await removeTasks(tx, [taskId]);
       });
     },
