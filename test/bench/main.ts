@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
 import { spawnProgram } from "@svc/runtime/programs";
 import { startCluster } from "../cluster.ts";
+import { streamsOverForeignDeploys } from "../support/streams.ts";
 import { authenticatedReads } from "./auth.ts";
 import { bareStatic } from "./bare-static.ts";
 import { startsOfCli } from "./cli.ts";
@@ -41,6 +42,9 @@ if (ofEdge !== undefined) {
 
 // Requests of half a minute while their app is redeployed; some minutes: `npm run bench -- drain`.
 if (process.argv[2] === "drain") process.exit((await longRequestsAreKept()) ? 0 : 1);
+
+// Streams of one app while other sites are deployed a hundred times; some minutes: `npm run bench -- streams`.
+if (process.argv[2] === "streams") process.exit((await streamsAreKept()) ? 0 : 1);
 
 /** Runs of each measurement; the first deployment of a project warms up and is not counted. */
 const times = Number(process.env["BENCH_TIMES"] ?? 5);
@@ -148,4 +152,14 @@ async function longRequestsAreKept(): Promise<boolean> {
   console.log(`${sent} requests of 30 s over ${deploys}: ${lost.length} lost`);
   for (const each of lost.slice(0, 20)) console.log(`  ${each}`);
   return lost.length === 0;
+}
+
+async function streamsAreKept(): Promise<boolean> {
+  await using cluster = await startCluster({ agents: 1 });
+  const streams = 100;
+  const { cut, deployMs } = await streamsOverForeignDeploys(cluster, { streams, deploys: 100 });
+  const deploys = `${deployMs.length} deploys of other sites (median ${Math.round(median(deployMs))} ms)`;
+  console.log(`${streams} streams over ${deploys}: ${cut.length} cut`);
+  for (const each of cut.slice(0, 20)) console.log(`  ${each}`);
+  return cut.length === 0;
 }
