@@ -131,15 +131,18 @@ export interface CommandDefinition<F extends Flags, A extends Arguments, P exten
   run(context: Context, values: Values<F> & Values<A>): Promise<P>;
   /** The payload for a person, without a final line feed; empty: nothing is printed. Every text in it is free of control characters. */
   render(payload: P, screen: Screen): string;
-  /** Exit status of a run that did what it was asked for; default: 0. For commands whose finding may be a bad one. */
-  exitCode?(payload: P): 0 | 1;
+  /**
+   * Exit status of a run that did what it was asked for; default: 0. For commands whose finding may be a bad one, and
+   * those that run a program of the person's own.
+   */
+  exitCode?(payload: P): number;
 }
 
 /** What a command produced: the fields of its envelope, the same for a person, and the exit status. */
 export interface Outcome {
   payload: Payload;
   render(screen: Screen): string;
-  exitCode: 0 | 1;
+  exitCode: number;
 }
 
 /** Any command, its types closed over. */

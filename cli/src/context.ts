@@ -6,6 +6,7 @@ import { type Api, createApi } from "./api.ts";
 import { type Credentials, refusedKey, resolveCredentials } from "./credentials.ts";
 import type { Env } from "./environment.ts";
 import type { CliError } from "./errors.ts";
+import type { TakeSignals } from "./host.ts";
 import type { Http } from "./http.ts";
 import { locateManifest, type ManifestPlace } from "./manifest-file.ts";
 import type { LinkedProject } from "./state.ts";
@@ -45,6 +46,7 @@ export interface Surroundings {
   print(text: string): void;
   /** Aborted by the first Ctrl-C. */
   signal: AbortSignal;
+  takeSignals: TakeSignals;
 }
 
 /** What a command is given. */
@@ -63,8 +65,8 @@ export type Context = Omit<Surroundings, "print"> & {
   follow(link: LinkedProject): void;
   http(): Promise<Http>;
   credentials(): Promise<Credentials>;
-  /** The API, as the person who is logged in. CLOUD_NOT_LOGGED_IN when nobody is. */
-  api(): Promise<Api>;
+  /** The API, as the person who is logged in; calls end with `until`, too. CLOUD_NOT_LOGGED_IN when nobody is. */
+  api(until?: AbortSignal): Promise<Api>;
   /** The API at `apiUrl` with `headers` that say who calls. */
   apiAt(apiUrl: string, headers: Readonly<Record<string, string>>): Promise<Api>;
   manifestPlace(): Promise<ManifestPlace>;
@@ -122,6 +124,7 @@ export function createRun(surroundings: Surroundings): Run {
     apiUrl: string,
     headers: Readonly<Record<string, string>>,
     refused?: (error: CliError) => CliError,
+    until?: AbortSignal,
   ): Promise<Api> =>
     createApi({
       clock,
@@ -130,7 +133,7 @@ export function createRun(surroundings: Surroundings): Run {
       apiUrl,
       headers,
       userAgent,
-      signal,
+      signal: until === undefined ? signal : AbortSignal.any([signal, until]),
       trace: terminal.verbose,
       onChange: () => {
         isChanging = true;
@@ -162,9 +165,9 @@ export function createRun(surroundings: Surroundings): Run {
     },
     http: openHttp,
     credentials: findCredentials,
-    api: async () => {
+    api: async (until) => {
       const found = await findCredentials();
-      return openApi(found.apiUrl, { "x-api-key": found.token }, (error) => refusedKey(error, found));
+      return openApi(found.apiUrl, { "x-api-key": found.token }, (error) => refusedKey(error, found), until);
     },
     apiAt: (apiUrl, headers) => openApi(apiUrl, headers),
     manifestPlace: () => locateManifest(cwd, globals.manifest),

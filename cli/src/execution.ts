@@ -43,11 +43,13 @@ export async function runCommand(
 ): Promise<number> {
   // Where stdout is the command's own, no envelope goes there, whatever happens.
   const globals = command.ownsStdout ? { ...given, json: false } : given;
-  const { clock, random, env, cwd, home, stdin, stdout, signal } = host;
+  const { clock, random, env, cwd, home, stdin, stdout, signal, takeSignals } = host;
   const terminal = openTerminal(host, globals);
   const print = (text: string) => printText(host, text);
   const columns = columnsOf(host);
-  const run = createRun({ clock, random, env, cwd, home, globals, terminal, columns, stdin, stdout, print, signal });
+  const run = createRun({
+    ...{ clock, random, env, cwd, home, globals, terminal, columns, stdin, stdout, print, signal, takeSignals },
+  });
   try {
     const outcome = await command.execute(run.context, raw);
     terminal.close();

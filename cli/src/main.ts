@@ -2,7 +2,7 @@ import { homedir } from "node:os";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import { runCli } from "./cli.ts";
 import { interruptExitCodes } from "./errors.ts";
-import type { Host } from "./host.ts";
+import type { EndSignal, Host } from "./host.ts";
 import { createStop, type Hearer } from "./stop.ts";
 
 /** Runs the command line of this process and sets its exit status. */
@@ -10,10 +10,18 @@ export async function main(): Promise<void> {
   const { stdin, stdout, stderr, env } = process;
   const interrupt = new AbortController();
   const next = createStop();
+  let taker: ((name: EndSignal) => void) | null = null;
   const onWish = (name: keyof typeof interruptExitCodes, hearer: Hearer) => {
     const what = next(hearer);
     if (what === "stop") interrupt.abort(name);
-    if (what === "exit") process.exit(interruptExitCodes[name]);
+    if (taker !== null) {
+      if (what !== "nothing") taker(name);
+    } else if (what === "exit") process.exit(interruptExitCodes[name]);
+  };
+  // The end of the terminal: by itself it ends the process, and leaves whatever that started.
+  const onHangUp = () => {
+    interrupt.abort("SIGHUP");
+    taker?.("SIGHUP");
   };
   for (const name of ["SIGINT", "SIGTERM"] as const) process.on(name, () => onWish(name, "us"));
   process.on("message", (name) => {
@@ -37,6 +45,16 @@ export async function main(): Promise<void> {
     stdout,
     stderr,
     signal: interrupt.signal,
+    takeSignals: (hear) => {
+      taker = hear;
+      process.on("SIGHUP", onHangUp);
+      return {
+        [Symbol.dispose]: () => {
+          taker = null;
+          process.off("SIGHUP", onHangUp);
+        },
+      };
+    },
   };
   process.exitCode = await runCli(process.argv.slice(2), host);
 }

@@ -1,7 +1,7 @@
 import { parse } from "dotenv";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { dotenvText, dotenvValue, parseDotenv } from "./dotenv.ts";
+import { dotenvText, dotenvValue, parseDotenv, withDotenvVariable } from "./dotenv.ts";
 
 const name = fc.stringMatching(/^[A-Za-z_][A-Za-z0-9_]{0,12}$/).filter((each) => each !== "__proto__");
 const tricky = fc
@@ -114,5 +114,65 @@ describe("reading", () => {
     parseDotenv(text);
     const { user, system } = process.cpuUsage(before);
     expect((user + system) / 1000).toBeLessThan(1000);
+  });
+});
+
+describe("a variable that is put into a file", () => {
+  test.each([
+    { when: "there is none", text: "", is: "K=new\n" },
+    { when: "it is not there", text: "A=1\n", is: "A=1\nK=new\n" },
+    { when: "the last line has no end", text: "A=1", is: "A=1\nK=new\n" },
+    { when: "lines end as on Windows", text: "A=1\r\nB=2\r\n", is: "A=1\r\nB=2\r\nK=new\r\n" },
+    { when: "it is there", text: "# mine\nA=1\nK=old # why\n\nB='2'\n", is: "# mine\nA=1\nK=new\n\nB='2'\n" },
+    { when: "lines of Windows have it", text: "K=old\r\nA=1\r\n", is: "K=new\r\nA=1\r\n" },
+    { when: "it is exported", text: "export K = old\nA=1", is: "export K=new\nA=1" },
+    { when: "it has several lines", text: "A=1\nK='a\nb\n'\nB=2\n", is: "A=1\nK=new\nB=2\n" },
+    { when: "another's value has its name", text: "A='\nK=old\n'\n", is: "A='\nK=old\n'\nK=new\n" },
+    { when: "it is there twice", text: "K=1\nA=1\nK=2\n", is: "K=new\nA=1\nK=new\n" },
+    { when: "a comment has it", text: "#K=old\n", is: "#K=old\nK=new\n" },
+    { when: "a line is no assignment", text: "what?\nK=old\n", is: "what?\nK=new\n" },
+    { when: "a byte order mark comes first", text: "\ufeffK=old\n", is: "\ufeffK=new\n" },
+    { when: "only a byte order mark is there", text: "\ufeff", is: "\ufeffK=new\n" },
+    { when: "another one's name begins so", text: "KEY=1\n", is: "KEY=1\nK=new\n" },
+  ])("when $when", ({ text, is }) => {
+    expect(withDotenvVariable(text, "K", "new")).toBe(is);
+  });
+
+  test("is read back, and all else as it was, whatever is in the file", () => {
+    const line = fc.constantFrom(
+      "A=1",
+      "B='x y'",
+      "# K=1",
+      "",
+      "K=old",
+      "export K='o",
+      "p'",
+      "junk",
+      'C="a\\nb"',
+      "D=`",
+      "`",
+    );
+    const file = fc
+      .tuple(fc.array(line, { maxLength: 8 }), fc.constantFrom("\n", "\r\n"))
+      .map(([lines, end]) => lines.join(end));
+    fc.assert(
+      fc.property(
+        file,
+        fc.constantFrom("plain", "postgres://u:p@[::1]:5/d?x=1", "it's", 'a"b', "$HOME"),
+        (text, value) => {
+          const made = withDotenvVariable(text, "K", value) ?? "";
+          const before = parseDotenv(text);
+          if ("badLines" in before) return;
+          const after = parseDotenv(made);
+          if ("badLines" in after) throw new Error(`lines ${after.badLines} of ${JSON.stringify(made)}`);
+          const others = (file: typeof before) =>
+            file.variables.filter(({ name }) => name !== "K").map(({ name, value }) => [name, value]);
+          expect(others(after)).toEqual(others(before));
+          expect(after.variables.findLast(({ name }) => name === "K")?.value).toBe(value);
+          expect(withDotenvVariable(made, "K", value)).toBe(made);
+        },
+      ),
+      { numRuns: 2000 },
+    );
   });
 });

@@ -89,3 +89,38 @@ function closingQuote(line: string, quote: string, from: number): number | null 
     if (at === from || line[at - 1] !== "\\") return at;
   return null;
 }
+
+/**
+ * A dotenv file in which `name` is `value` wherever it stands, or once more at the end where it stands nowhere. All else
+ * stays as it is, to the byte: other lines, comments, how lines end, what is no assignment. Null for a value that the
+ * format cannot hold.
+ */
+export function withDotenvVariable(text: string, name: string, value: string): string | null {
+  const written = dotenvValue(value);
+  if (written === null) return null;
+  const mark = text.startsWith("\ufeff") ? "\ufeff" : "";
+  // Lines and their ends in turns.
+  const parts = text.slice(mark.length).split(/(\r\n|\r|\n)/);
+  const lines = parts.filter((_, at) => at % 2 === 0);
+  const ends = parts.filter((_, at) => at % 2 === 1);
+  let made = mark;
+  let isThere = false;
+  for (let at = 0; at < lines.length; at++) {
+    const line = lines[at] ?? "";
+    const [head, found] = blankOrComment.test(line) ? [] : (assignment.exec(line) ?? []);
+    const read = head === undefined ? null : readValue(lines, at, head.length);
+    const last = read?.last ?? at;
+    if (found === name) {
+      isThere = true;
+      made += `${/^\s*(?:export\s+)?/.exec(line)?.[0] ?? ""}${name}=${written}`;
+    } else
+      made +=
+        lines.slice(at, last).reduce((all, each, offset) => `${all}${each}${ends[at + offset]}`, "") +
+        (lines[last] ?? "");
+    made += ends[last] ?? "";
+    at = last;
+  }
+  if (isThere) return made;
+  const end = ends[0] ?? "\n";
+  return `${made}${made === mark || /[\r\n]$/.test(made) ? "" : end}${name}=${written}${end}`;
+}

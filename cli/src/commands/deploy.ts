@@ -15,7 +15,7 @@ import { offerSlugLine } from "../deploy/keep-slug.ts";
 import { awaitOutcome, reattachAdvice, reportQueued, unknownAdvice } from "../deploy/outcome.ts";
 import { createDeployTarget, findDeployTarget, linkOnce } from "../deploy/project.ts";
 import { rehearse, renderRehearsal } from "../deploy/rehearse.ts";
-import { listSource, type PackedSource, uploadSource } from "../deploy/source.ts";
+import { listSource, type PackedSource, packSource, uploadSource } from "../deploy/source.ts";
 import type { Entry } from "../deploy/tree.ts";
 import { CliError, fromDeployError } from "../errors.ts";
 import { formatDuration } from "../format.ts";
@@ -129,7 +129,10 @@ async function trigger(
   { manifest, entries, forceBuild }: { manifest: Manifest; entries: readonly Entry[] | null; forceBuild: boolean },
 ): Promise<{ reply: CreateDeploymentReply; source?: PackedSource }> {
   const metadata = deployFacts(context.env);
-  if (entries !== null) return uploadSource(context, api, projectId, { entries, manifest, metadata, forceBuild });
+  if (entries !== null) {
+    await using packed = await packSource(context, api, entries);
+    return await uploadSource(context, api, projectId, packed, { manifest, metadata, forceBuild });
+  }
   context.onInterrupt(unknownAdvice);
   const reply = await postOnce(context, api, `/projects/${projectId}/deployments`, createDeploymentReply, {
     body: { manifest, metadata },

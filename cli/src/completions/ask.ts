@@ -39,6 +39,7 @@ export async function askPlatform(what: Parameters<Ask>[0], host: Host): Promise
     stdout: nowhere,
     print: () => {},
     signal,
+    takeSignals: host.takeSignals,
   });
   try {
     const api = await run.context.api();

@@ -5,8 +5,8 @@ import { type Address, parseAddress } from "./address.ts";
 import { type Branch, databasePath, failureOf } from "./branch.ts";
 import { openTunnel, type Tunnel } from "./tunnel.ts";
 
-/** Where a branch is and how to log in. Neither the address nor its password is ever shown. */
-export async function getAddress(context: Context, branch: Branch): Promise<Address> {
+/** Where a branch is and how to log in, as text and as it reads. Neither the address nor its password is ever shown. */
+export async function getDatabaseUrl(context: Context, branch: Branch): Promise<{ url: string; address: Address }> {
   const { databaseUrl } = await branch.api.post(databasePath(branch, "/dev-credentials"), databaseCredentialsReply, {
     failure: failureOf(branch),
   });
@@ -17,8 +17,11 @@ export async function getAddress(context: Context, branch: Branch): Promise<Addr
       hint: "Update the command line: get it again where you got this one",
     });
   if (address.password !== null) context.terminal.hide(address.password);
-  return address;
+  return { url: databaseUrl, address };
 }
+
+export const getAddress = async (context: Context, branch: Branch): Promise<Address> =>
+  (await getDatabaseUrl(context, branch)).address;
 
 /**
  * Does `work` with an address that can be reached from here: where that of the branch is inside of the platform only,

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { constants, createWriteStream } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { Transform, type Writable } from "node:stream";
@@ -7,9 +8,10 @@ import { pack as createPack, type Header, type Pack } from "tar-stream";
 import type { Entry } from "./tree.ts";
 import { changedWhilePacking, readFailure } from "./unreadable.ts";
 
-/** What was packed. `sizeBytes` is the compressed archive, `unpackedBytes` what is in its files. */
+/** What was packed. `sizeBytes` is the compressed archive, `unpackedBytes` what is in its files; `digest` is of its bytes. */
 export interface Archive {
   sizeBytes: number;
+  digest: string;
   unpackedBytes: number;
   files: number;
 }
@@ -47,9 +49,11 @@ export async function streamArchive(
   const pack = createPack();
   let sizeBytes = 0;
   let unpackedBytes = 0;
+  const hash = createHash("sha256");
   const counter = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       sizeBytes += chunk.length;
+      hash.update(chunk);
       if (limit !== undefined && sizeBytes > limit.maxBytes) done(limit.tooLarge());
       else done(null, chunk);
     },
@@ -65,7 +69,7 @@ export async function streamArchive(
   });
   await flow;
   await filled;
-  return { sizeBytes, unpackedBytes, files: entries.length };
+  return { sizeBytes, digest: hash.digest("hex"), unpackedBytes, files: entries.length };
 }
 
 /** Adds one entry; returns how many bytes it holds. */

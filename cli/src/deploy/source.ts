@@ -43,7 +43,7 @@ const uploadWorthTellingMs = 1000;
  * What a deploy packs: the directory of the manifest. In the archive its files stand where they do in
  * the repository, so that `source.rootDirectory` means the same on both sides.
  */
-function treeOf(place: ManifestPlace, manifest: SourceManifest): Tree {
+export function treeOf(place: ManifestPlace, manifest: SourceManifest): Tree {
   const prefix = place.home === "." ? "" : `${place.home}/`;
   const { rootDirectory } = manifest.source;
   const root = rootDirectory === "." ? "" : `${rootDirectory}/`;
@@ -94,30 +94,48 @@ export function measureSource(context: Context, entries: readonly Entry[]): Prom
 export const packedSource = ({ sizeBytes, files }: Archive): PackedSource => ({ bytes: sizeBytes, files });
 
 export interface SourceToDeploy {
-  entries: readonly Entry[];
   manifest: Manifest;
   metadata: DeploymentMetadata;
   /** Builds also what was built before. */
   forceBuild: boolean;
 }
 
-/**
- * Packs, uploads and so queues a deployment. The archive is spooled to a private file, because its size has to be
- * known first, and because it is sent again when the answer is lost.
- */
-export async function uploadSource(
-  context: Context,
-  api: Api,
-  projectId: string,
-  { entries, manifest, metadata, forceBuild }: SourceToDeploy,
-): Promise<{ reply: CreateDeploymentReply; source: PackedSource }> {
+/** An archive that is to be sent, in a private file until it is disposed. */
+export interface Packed extends AsyncDisposable {
+  entries: readonly Entry[];
+  file: string;
+  archive: Archive;
+}
+
+/** Packs to a private file, because the size has to be known first, and because it is sent again when the answer is lost. */
+export async function packSource(context: Context, api: Api, entries: readonly Entry[]): Promise<Packed> {
   const directory = await mkdtemp(join(tmpdir(), "svc-deploy-"));
   const file = join(directory, "source.tgz");
+  const remove = () => rm(directory, { recursive: true, force: true });
   const activity = context.terminal.activity("Packing");
   try {
     const limit = await findUploadLimit(api, entries);
     const archive = await writeArchive(entries, file, context.signal, limit ?? undefined);
-    context.terminal.step(`Packed ${plural(archive.files, "file")}, ${formatBytes(archive.sizeBytes)}`, "done");
+    return { entries, file, archive, [Symbol.asyncDispose]: remove };
+  } catch (thrown) {
+    await remove();
+    throw thrown;
+  } finally {
+    activity.stop();
+  }
+}
+
+/** Uploads what was packed and so queues a deployment. */
+export async function uploadSource(
+  context: Context,
+  api: Api,
+  projectId: string,
+  { entries, file, archive }: Packed,
+  { manifest, metadata, forceBuild }: SourceToDeploy,
+): Promise<{ reply: CreateDeploymentReply; source: PackedSource }> {
+  context.terminal.step(`Packed ${plural(archive.files, "file")}, ${formatBytes(archive.sizeBytes)}`, "done");
+  const activity = context.terminal.activity("Uploading");
+  try {
     const startedAtMs = context.clock.steadyMs();
     const tell = tellProgress(context, activity.update, archive.sizeBytes);
     const { type, content } = multipartBody(
@@ -146,7 +164,6 @@ export async function uploadSource(
     return { reply, source: packedSource(archive) };
   } finally {
     activity.stop();
-    await rm(directory, { recursive: true, force: true });
   }
 }
 

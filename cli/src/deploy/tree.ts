@@ -35,6 +35,30 @@ const ignoreFileBytesMax = 1024 * 1024;
  */
 export async function listTree(tree: Tree, observer: Observer): Promise<Entry[]> {
   const entries: Entry[] = [];
+  await walkTree(tree, {
+    leftOut: observer.leftOut,
+    take: async (file, path, found) => {
+      await addEntry(entries, tree, file, path, found, observer);
+      if (entries.length > limits.archiveEntriesMax)
+        throw refuse(`There are more than ${limits.archiveEntriesMax} files below ${tree.directory}`);
+    },
+  });
+  entries.sort(byBytes);
+  holdAgainstRules(entries);
+  return entries;
+}
+
+/** Looks on while a tree is walked. */
+export interface Walker {
+  /** Told of each directory that goes along, before what is in it; `isLeftOut` knows what does not, by its name there. */
+  enter?(directory: string, isLeftOut: (name: string, isDirectory: boolean) => boolean): void;
+  /** Told of whatever else goes along: `file` is where it lies, `path` the same from the tree's root. */
+  take?(file: string, path: string, found: Dirent): Promise<void>;
+  leftOut?(path: string, why: string): void;
+}
+
+/** Goes through all of a tree that goes along, as the ignore files have it. */
+export async function walkTree(tree: Tree, walker: Walker): Promise<void> {
   const { fileName, rules: outer } = await outerRules(tree);
   const visit = async (directory: string, path: string, above: IgnoreRules, depth: number): Promise<void> => {
     if (depth > limits.archiveDepthMax) throw refuse(`${path} is more than ${limits.archiveDepthMax} directories deep`);
@@ -44,21 +68,18 @@ export async function listTree(tree: Tree, observer: Observer): Promise<Entry[]>
       : null;
     const at = `${tree.prefix}${path === "" ? "" : `${path}/`}${fileName}`;
     const rules = own === null ? above : withIgnoreFile(above, at, own);
+    const pathOf = (name: string) => (path === "" ? name : `${path}/${name}`);
+    walker.enter?.(directory, (name, isDirectory) => whyLeftOut(tree, rules, pathOf(name), isDirectory) !== null);
     for (const each of names) {
-      const child = path === "" ? each.name : `${path}/${each.name}`;
+      const child = pathOf(each.name);
       const isDirectory = each.isDirectory();
       const why = whyLeftOut(tree, rules, child, isDirectory);
-      if (why !== null) observer.leftOut(isDirectory ? `${child}/` : child, why);
+      if (why !== null) walker.leftOut?.(isDirectory ? `${child}/` : child, why);
       else if (isDirectory) await visit(join(directory, each.name), child, rules, depth + 1);
-      else await addEntry(entries, tree, join(directory, each.name), child, each, observer);
-      if (entries.length > limits.archiveEntriesMax)
-        throw refuse(`There are more than ${limits.archiveEntriesMax} files below ${tree.directory}`);
+      else await walker.take?.(join(directory, each.name), child, each);
     }
   };
   await visit(tree.directory, "", outer, 0);
-  entries.sort(byBytes);
-  holdAgainstRules(entries);
-  return entries;
 }
 
 const listDirectory = (directory: string, path: string): Promise<Dirent[]> =>

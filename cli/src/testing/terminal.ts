@@ -64,6 +64,11 @@ export async function runAtTerminal(
       });
     }),
     signal,
+    takeSignals: (hear) => {
+      const tell = () => hear(signal.reason);
+      signal.addEventListener("abort", tell, { once: true });
+      return { [Symbol.dispose]: () => signal.removeEventListener("abort", tell) };
+    },
   });
   return { status, stdout, stderr, screen };
 }

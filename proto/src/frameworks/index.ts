@@ -14,6 +14,7 @@ export {
 } from "./detect.ts";
 export type { Facts } from "./facts.ts";
 export type { Framework } from "./form.ts";
+export { codeOf } from "./framework.ts";
 export { type PackageJson, parseObject, parsePackageJson } from "./package-json.ts";
 export {
   detectPackageManager,
