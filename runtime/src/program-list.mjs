@@ -81,6 +81,8 @@ export const programs = list({
   pivot_root: { need: "debian", debian: "util-linux" },
   prlimit: { need: "debian", debian: "util-linux" },
   rm: { need: "debian", debian: "coreutils" },
+  // A terminal for tests.
+  script: { need: "debian", debian: "bsdutils" },
   setpriv: { need: "debian", debian: "util-linux" },
   sh: { need: "debian", debian: "dash", asks: ["-c", "exit"] },
   sleep: { need: "debian", debian: "coreutils" },

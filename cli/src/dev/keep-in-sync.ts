@@ -37,12 +37,22 @@ export async function keepInSync(context: Context, synced: Synced, watch?: Watch
   const api = await context.api();
   const attempt = async (): Promise<SyncEnd> => {
     const startedAtMs = clock.steadyMs();
+    let advice: string | null = null;
+    const watched: Context = {
+      ...context,
+      onInterrupt: (text) => {
+        advice = text;
+      },
+    };
     let packed = known;
     try {
-      const result = await syncOnce(context, api, synced, known, (key) => {
+      const result = await syncOnce(watched, api, synced, known, (key) => {
         packed = key;
       });
-      if (result === null) return { is: "done" };
+      if (result === null) {
+        context.terminal.verbose("sync: nothing has changed");
+        return { is: "done" };
+      }
       known = result.key;
       const took = formatDuration(clock.steadyMs() - startedAtMs);
       context.terminal.step(`${result.payload.url} has what was saved, after ${took}`, "done");
@@ -51,6 +61,7 @@ export async function keepInSync(context: Context, synced: Synced, watch?: Watch
         context.terminal.step(`${quota.left} of ${quota.max} deployments are left for this hour`);
       return { is: "done" };
     } catch (thrown) {
+      if (signal.aborted && advice !== null) context.terminal.step(advice);
       if (signal.aborted || !(thrown instanceof CliError)) throw thrown;
       return tell(context, thrown, () => {
         known = packed;

@@ -10,6 +10,8 @@ import { type DevServer, detectDevServer, type Start } from "./detection.ts";
 import { freePort, isHeld, untilHeld } from "./ports.ts";
 import { findProgram, look, programFolders } from "./seen.ts";
 
+const reloadAfterMs = 50;
+
 /** What was asked of `svc dev`. */
 export interface DevOptions {
   db: boolean;
@@ -185,8 +187,18 @@ async function serveSite(
   ]);
   const { clock, signal } = context;
   await using server = await serveFiles(clock, directory, port);
+  let isDue = false;
+  // One save is heard of several times.
+  const onChange = () => {
+    if (isDue) return;
+    isDue = true;
+    clock.after(reloadAfterMs, () => {
+      isDue = false;
+      server.reload();
+    });
+  };
   await watchTree(bareTree(directory), {
-    ...{ clock, signal, onChange: server.reload },
+    ...{ clock, signal, onChange },
     onScan: () => context.warn(moreWatches),
   });
   onStart();
