@@ -25,7 +25,10 @@ const show = [
 test("a command has the variables of the project and the dev channel, and nothing is said or written", async () => {
   await using api = await startApi(layers(overlays));
   await using directory = await aDirectory();
-  const ended = await svc(["run", ...args, "--", ...show, "--json", "x y"], { cwd: directory.path, env: envOf(api) });
+  const ended = await svc(["run", ...args, "--", ...show, "--", "--json", "x y"], {
+    cwd: directory.path,
+    env: envOf(api),
+  });
   expect(ended).toEqual({ status: 0, stdout: "own dev undefined shell --json x y\n", stderr: "" });
   expect((await readdir(directory.path)).filter((name) => name !== ".home")).toEqual([]);
 });

@@ -11,8 +11,8 @@ import { aDirectory, envelopeOf, svc } from "../testing/svc.ts";
 const database = `/api/v1/projects/${projectId}/database`;
 const branch = { channel: "dev", engine: "postgres" };
 const ready = {
-  ...{ ...branch, enabled: true, status: "ready", reason: null, databaseId: "d1", sizeBytes: 1, sizeLimitMb: 512 },
-  connectionLimit: 20,
+  ...{ ...branch, enabled: true, status: "ready", sizeBytes: 1, sizeLimitMb: 512, connectionLimit: 20, reason: null },
+  ...{ readOnly: false, protection: null },
 };
 
 const routesFor = (url: string): Routes => ({
@@ -89,13 +89,15 @@ test("an address that this machine reaches is taken as it is", async () => {
 
 test("a Dev branch that is not there is made first, with the manifest's engine", async () => {
   await using held = await postgresDatabase();
-  const absent = { ...branch, engine: null, enabled: false, status: null, reason: null };
-  const none = { ...absent, databaseId: null, sizeBytes: null, sizeLimitMb: null, connectionLimit: null };
+  const none = { ...ready, engine: null, enabled: false, status: null, sizeBytes: 0 };
   await using api = await startApi(
     {
       ...routesFor(held.url),
       [`GET ${database}`]: [ok(none), ok(ready)],
-      [`POST ${database}`]: ok({ ...branch, databaseId: "d1", status: "provisioning" }, 202),
+      [`POST ${database}`]: ok(
+        { ...branch, databaseId: "33333333-3333-4333-8333-333333333333", status: "provisioning" },
+        202,
+      ),
     },
     held,
   );

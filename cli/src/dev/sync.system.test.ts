@@ -130,7 +130,10 @@ test("a key that may not see the plan is let through", async () => {
 });
 
 test("the Dev branch is there before anything is uploaded", async () => {
-  const branch = { channel: "dev", engine: "postgres", enabled: false, status: null, reason: null };
+  const branch = {
+    ...{ channel: "dev", engine: null, enabled: false, status: null, sizeBytes: 0, sizeLimitMb: 512 },
+    ...{ connectionLimit: 20, reason: null, readOnly: false, protection: null },
+  };
   await using api = await startApi({
     ...routes,
     [`GET /api/v1/projects/${projectId}/database`]: ok(branch),
@@ -141,7 +144,7 @@ test("the Dev branch is there before anything is uploaded", async () => {
     "svc.yml": `${files["svc.yml"]}database: { enabled: true }\n`,
   });
   const ended = await svc(["dev", "--sync-only", "--json"], { cwd: directory.path, env: envOf(api) });
-  expect(envelopeOf(ended)).toMatchObject({ ok: false });
+  expect(envelopeOf(ended)).toMatchObject({ error: { message: expect.stringContaining("QUOTA_EXCEEDED") } });
   expect(api.seen.some(({ path }) => path.includes("/database?channel=dev"))).toBe(true);
   expect(uploadsOf(api)).toEqual([]);
 });
