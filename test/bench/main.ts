@@ -15,6 +15,7 @@ import { databases } from "./databases/all.ts";
 import { databasesProxy } from "./databases/proxy.ts";
 import { databasesReadOnly } from "./databases/read-only.ts";
 import { bareContainers, imageDeploys, memoryAtRest, serverDeploys, staticDeploys, writeReport } from "./deploys.ts";
+import { developing } from "./dev.ts";
 import { domainsServed } from "./domains.ts";
 import { longRequests } from "./long-requests.ts";
 import { figuresOfYears } from "./metrics.ts";
@@ -53,7 +54,7 @@ const startsOfCliTimes = 4 * times;
 const loadAtStart = loadavg();
 const rows: Row[] = [];
 // `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once,
-// `-- cli` how fast the command line starts, `-- console` SQL, `-- metrics` figures of two years, `-- domains` domains until
+// `-- cli` how fast the command line starts, `-- dev` what `svc dev` adds and what watching takes, `-- console` SQL, `-- metrics` figures of two years, `-- domains` domains until
 // they have certificates, `-- realtime` streams of `@svc/realtime`, `-- databases-proxy` what the database proxy adds to a
 // query, `-- databases` all of managed databases.
 const only = process.argv[2] ?? null;
@@ -65,6 +66,8 @@ if (only === "together") {
   rows.push(...(await consoleStatements()));
 } else if (only === "cli") {
   rows.push(...(await startsOfCli(startsOfCliTimes)));
+} else if (only === "dev") {
+  rows.push(...(await developing(times)));
 } else if (only === "metrics") {
   rows.push(...(await figuresOfYears()));
 } else if (only === "domains") {

@@ -10,7 +10,7 @@ export function median(values: readonly number[]): number {
 /** One line of the report: what was measured, all samples, and the floor of the same run, when there is one. */
 export interface Row {
   name: string;
-  unit: "ms" | "KiB" | "MB" | "MB/s" | "req/s" | "µs";
+  unit: "ms" | "KiB" | "MB" | "MB/s" | "req/s" | "µs" | "%";
   samples: number[];
   /** The bare work without svc, measured in the same run. */
   floor: { name: string; samples: number[] } | null;

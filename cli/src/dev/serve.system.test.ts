@@ -80,7 +80,7 @@ test("at a terminal the server has it, Ctrl-C is passed on, and nothing is left"
   const bundle = process.env[bundleVariable];
   const program = bundle === undefined ? binary : join(bundle, "bin", "svc.mjs");
   const line = [thisNode, program, "dev", "--port", String(port)].map((word) => `'${word}'`).join(" ");
-  const terminal = spawnProgram(["script", "-qefc", line, "/dev/null"], {
+  const terminal = spawnProgram(["script", "-qefc", `exec ${line}`, "/dev/null"], {
     cwd: directory.path,
     env: { PATH: process.env["PATH"], HOME: join(directory.path, ".home"), TERM: "xterm", SHELL: "/bin/sh" },
     stdio: ["pipe", "pipe", "inherit"],

@@ -101,22 +101,26 @@ export async function watchTree(tree: Tree, options: WatchOptions): Promise<void
       }
     }
   };
-  const scan = () => {
+  /** Resolves once it is known what the tree is like now. */
+  const beginScan = async () => {
     closeAll();
     onScan();
-    return scanTree(tree, { clock, signal, onChange });
+    const before = await fingerprint(tree);
+    scanTree(tree, before, { clock, signal, onChange }).catch(onChange);
   };
   signal.addEventListener("abort", closeAll, { once: true });
   try {
     await refresh();
   } catch (thrown) {
     if (!isExhausted(thrown)) throw thrown;
-    scan().catch(onChange);
+    await beginScan();
     return;
   }
-  keepWatching()
-    .catch((thrown: unknown) => (isExhausted(thrown) ? scan() : undefined))
-    .catch(onChange);
+  keepWatching().catch(async () => {
+    await beginScan();
+    // What was saved until now nobody has heard.
+    onChange();
+  });
 }
 
 /** No more of what the system has for watching. */
@@ -125,9 +129,10 @@ const isExhausted = (thrown: unknown): boolean => isFileError(thrown, "ENOSPC", 
 /** Looks through a tree again and again, and tells when something is not as before. */
 async function scanTree(
   tree: Tree,
+  first: string,
   { clock, signal, onChange }: Pick<WatchOptions, "clock" | "signal" | "onChange">,
 ): Promise<void> {
-  let before = await fingerprint(tree);
+  let before = first;
   while (!signal.aborted) {
     await pause(clock, scanMs, signal);
     const now = await fingerprint(tree);
