@@ -16,6 +16,7 @@ import {
   type Owner,
 } from "./engine.ts";
 import { asEngineError, EngineError } from "./errors.ts";
+import { isGateMount, toGateMount } from "./gate-volume.ts";
 import { readKernelLog } from "./kernel-log.ts";
 import { isSizeRefusal, mayLimitLayers } from "./layer-size.ts";
 import { type OomScope, oomScopeOf } from "./oom-scope.ts";
@@ -232,6 +233,7 @@ function toCreateOptions(spec: ContainerSpec, owner: Owner, layerMb: number): Do
       ...(spec.databaseAt !== null && { ExtraHosts: [`${databaseHost}:${spec.databaseAt}`] }),
       RestartPolicy: { Name: "no" },
       AutoRemove: false,
+      ...(spec.hasGate === true && { Mounts: [toGateMount(spec.labels, owner)] }),
       ...(layerMb > 0 && { StorageOpt: { size: `${layerMb}M` } }),
       LogConfig: { Type: logOptions.type, Config: logOptions.options },
       ...(port !== null && binding !== null && { PortBindings: { [port]: binding } }),
@@ -279,6 +281,7 @@ function toContainer(info: Docker.ContainerInspectInfo, oomScope: OomScope): Con
       memoryMb: Math.floor((info.HostConfig.MemoryReservation ?? 0) / mebibyte),
       cpuMillicores: reservedCpu(info.HostConfig.CpuShares ?? 0),
     },
+    gate: info.Mounts.find(isGateMount)?.Source ?? null,
     volumes: info.Mounts.filter(({ Type, Name }) => Type === "volume" && !isDatabaseVolume(Name)).map(
       ({ Source }) => Source,
     ),

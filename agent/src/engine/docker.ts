@@ -9,6 +9,7 @@ import { copyOf, databaseCalls } from "./databases.ts";
 import { quickMs, withDeadline } from "./deadline.ts";
 import { dumpCalls } from "./dumps.ts";
 import { type Engine, type EngineDescription, type EngineEvent, labels, type Owner } from "./engine.ts";
+import { gateCalls } from "./gate-volume.ts";
 import { imageCalls } from "./images.ts";
 import { createLineSplitter } from "./lines.ts";
 import { networkCalls } from "./networks.ts";
@@ -65,6 +66,7 @@ export function createDockerEngine(options: {
     },
 
     ...containers,
+    ...gateCalls(clock, docker, owner),
     listDatabaseVolumes: volumes.listDatabaseVolumes,
     removeDatabaseVolume: volumes.removeDatabaseVolume,
     provideCopyVolume: (copyId) => volumes.provide(copyOf(copyId)),

@@ -27,6 +27,8 @@ export const labels = {
   database: "svc.database",
   /** On the container of a copy's keeper, and on the copy's volume. */
   copy: "svc.copy",
+  /** On the volume that is the gate of a run. */
+  gate: "svc.gate",
 } as const;
 
 /** What an operator labels an image with that builds may start from as it is. */
@@ -65,15 +67,18 @@ export interface Container {
   limits: Limits;
   /** What is set aside for it, as far as the engine was told. */
   reserved: Reserved;
-  /** Directories on this machine that hold its volumes: an image's own, each made anew with the container. */
+  /** Directories on this machine that hold its volumes: an image's own, each made anew with the container, and its gate. */
   volumes: readonly string[];
+  /** The one that is its gate; null when it has none. */
+  gate: string | null;
 }
 
 /** Which engine it is, where it keeps its data, and what it is made of. */
 export type EngineDescription = EngineVersions & { id: string; rootDir: string };
 
 /**
- * Everything a container of a tenant gets. There is no way to ask for a mount, a host namespace, a device or a capability.
+ * Everything a container of a tenant gets. There is no way to ask for a host namespace, a device or a capability, nor for a
+ * mount, but for an empty volume that goes with the container.
  */
 export type ContainerSpec = Limits & {
   name: string;
@@ -90,6 +95,8 @@ export type ContainerSpec = Limits & {
   reserved: Reserved;
   /** What its own layer may hold, where the engine's storage can keep it to that; 0 or absent for no bound. */
   storageMb?: number;
+  /** It gets an empty volume that this machine can look into: the gate of a run. */
+  hasGate?: boolean;
   publish: { address: string; hostPort: number; containerPort: number } | null;
 };
 
@@ -307,6 +314,8 @@ export interface Engine {
   killContainer(name: string, signal: "SIGTERM" | "SIGKILL"): Promise<void>;
   /** Stops and removes it with its anonymous volumes. Fine when it is gone. */
   removeContainer(name: string): Promise<void>;
+  /** Removes volumes of gates that no container has, but for those of runs that are needed. */
+  removeStrayGates(isNeeded: (attemptId: string) => boolean): Promise<void>;
   /** Text of the last lines, each with a time stamp; empty when there is no such container. */
   readLog(name: string, lines: number): Promise<string>;
   /** Output from the first byte on, until the container ends. */

@@ -103,4 +103,8 @@ export interface RunRecord {
   /** RFC 3339; empty when unknown. */
   startedAt: string;
   finishedAt: string;
+  /** The directory of its gate on this machine, once it was to start. Absent: its container has none. */
+  gate?: string;
+  /** The boot of this machine in which it was to start. */
+  startedIn?: string;
 }

@@ -23,6 +23,7 @@ export type Append = (
 ) => Promise<bigint>;
 
 const flushEveryMs = 150;
+/** Of a replay everything waits: what is left out of it must not depend on how fast control was. Whoever writes it keeps to a bound. */
 const pendingMaxBytes = 1024 * 1024;
 const callTimeoutMs = 15_000;
 const longestPauseMs = 10_000;
@@ -36,6 +37,7 @@ const lingerMs = 10 * 60 * 1000;
  *
  * @param replays true when the text is the same after every restart of the agent (a container's output): what
  *   control already has is then skipped. Otherwise new text goes behind the old.
+ * @param maxBytes what is left out beyond it; of a replay nothing is
  */
 export function openLogStream(options: {
   clock: Clock;
@@ -137,6 +139,10 @@ export function openLogStream(options: {
     write(text) {
       if (ended) return;
       const bytes = typeof text === "string" ? Buffer.from(text, "utf8") : text;
+      if (options.replays) {
+        enqueue(bytes);
+        return wake();
+      }
       const room = Math.min(
         options.maxBytes - tailMaxBytes - takenBytes,
         pendingMaxBytes - tailMaxBytes - pending.length,

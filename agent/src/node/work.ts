@@ -111,7 +111,8 @@ export function createWork(options: {
   const isPlacementsNetwork = (projectId: string, channel: string) =>
     placements.isNetworkNeeded(projectId, channel, "");
   runs = createRuns({
-    ...{ clock, journal, engine, images, networks, databases, log },
+    ...{ clock, journal, engine, images, networks, databases, bootId: options.bootId, log },
+    // What comes is within the bound of a run's log, see `carryOutput`.
     openLog: (attemptId) => openLog(attemptId, true, limits.jobLogBytesMax),
     isNetworkNeeded: isPlacementsNetwork,
   });

@@ -1,20 +1,21 @@
-import { create } from "@bufbuild/protobuf";
-import { type RunOffer, RunPhase, type RunStatus, RunStatusSchema } from "@svc/proto/node";
+import type { RunOffer, RunStatus } from "@svc/proto/node";
 import type { Clock } from "@svc/runtime/clock";
 import { pause } from "@svc/runtime/sleep";
 import { createWake } from "@svc/runtime/wake";
 import { type Container, type ContainerSpec, type Engine, labels } from "../engine/engine.ts";
 import { EngineError, isEngineTrouble } from "../engine/errors.ts";
 import { reasonDueMs } from "../engine/kill-reason.ts";
-import type { OomScope } from "../engine/oom-scope.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { RunRecord } from "../journal/records.ts";
 import type { Log } from "../log.ts";
-import { createSafeLines } from "../logs/lines.ts";
 import type { LogStream } from "../logs/log-stream.ts";
 import type { Networks, ProjectNetwork } from "../network/networks.ts";
 import { reservedOf } from "../placements/limits.ts";
 import type { Writer } from "../storage/watch.ts";
+import { type Gate, gatedCommand, judge } from "./gate.ts";
+import { openGate, readGate, shutGate } from "./gate-files.ts";
+import { exitOf, refusalOf, toStatus } from "./outcome.ts";
+import { carryOutput, type Output } from "./output.ts";
 import { nextRun, type RunEvent } from "./transitions.ts";
 
 /** One attempt at something that must not run twice. */
@@ -41,6 +42,8 @@ export interface AttemptDeps {
   journal: Journal;
   engine: Engine;
   networks: Networks;
+  /** Names this boot of the machine. */
+  bootId: string;
   openLog(attemptId: string): LogStream;
   /** New evidence is on disk. */
   onEvidence(status: RunStatus): void;
@@ -53,14 +56,14 @@ export const runContainerName = (attemptId: string): string => `svc-r-${attemptI
 const usualLookMs = 5_000;
 const shortestPauseMs = 50;
 const killAfterMs = 10_000;
-/** How long a start whose answer was lost is looked for before it counts as unknown. */
+/** How long the engine may take to say what became of a start before it counts as unknown. */
 const unknownAfterMs = 60_000;
-/** What a shell says of a command that it could not start. */
-const commandNotStarted = 127;
 const cancelledBefore = "It was cancelled before it started.";
+const startTookTooLong = "The engine did not start the command in time.";
+const restartedBefore = "The node's agent was restarted before the command started.";
 
 export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
-  const { clock, journal, engine, signal } = deps;
+  const { clock, journal, engine, bootId, signal } = deps;
   const { attemptId } = initial.offer;
   const name = runContainerName(attemptId);
   const log = deps.log.child({ attemptId });
@@ -99,9 +102,12 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
   /** From the grant to the start. Whatever goes wrong before the order to start is certain not to have run. */
   const begin = async (): Promise<void> => {
     const { offer } = record;
+    let gate: string;
     try {
       const network = await deps.networks.ensure(offer.projectId, offer.channel);
       await engine.createContainer(toContainerSpec(offer, network));
+      gate = (await engine.findContainer(name))?.gate ?? "";
+      await openGate(gate);
     } catch (cause) {
       log.warn({ err: cause }, "run could not be prepared");
       move({ kind: "called-off", message: "The container could not be created." });
@@ -109,41 +115,65 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
     }
     if (cancelled) return void move({ kind: "called-off", message: cancelledBefore });
     // Control has given up on a start that comes later than this.
-    if (signal.aborted || !move({ kind: "starting", lateByMs: clock.bootMs() - startByMs })) return;
+    if (signal.aborted || !move({ kind: "starting", lateByMs: clock.bootMs() - startByMs, gate, startedIn: bootId }))
+      return;
     if (record.state !== "start-sent") return;
     try {
       await engine.startContainer(name);
     } catch (cause) {
-      if (isEngineTrouble(cause)) return findOut();
-      const reason = cause instanceof EngineError ? cause.message.slice(0, 500) : "the engine refused";
-      const message = `The command could not be started: ${reason}`;
-      move({ kind: "ended", exitCode: commandNotStarted, at: clock.now().toISOString(), message });
+      if (isEngineTrouble(cause) || (await shutGate(gate)) !== "shut") return settle(startTookTooLong);
+      const reason = cause instanceof EngineError ? cause.message : "the engine refused";
+      move(refusalOf(reason, clock.now().toISOString()));
       return;
     }
     move({ kind: "started", at: clock.now().toISOString() });
     await follow();
   };
 
-  /** The engine did not say whether it started the container: looks for a while. */
-  const findOut = async (): Promise<void> => {
-    const untilMs = clock.bootMs() + unknownAfterMs;
-    while (!signal.aborted && clock.bootMs() < untilMs) {
-      const container = await look();
-      if (container?.state === "running" || container?.state === "exited") return attach(container);
+  /** Of an attempt that is known to have started it is never looked at again. */
+  const findGate = (): Gate | Promise<Gate> =>
+    record.gate === undefined || record.startedAt !== "" ? "none" : readGate(record.gate);
+
+  /**
+   * The engine was told to start it, and whether it did is not known: the gate decides that, and the engine says the rest.
+   *
+   * @param notStarted what to say when it was not
+   */
+  const settle = async (notStarted: string, isPatient = false): Promise<void> => {
+    let untilMs = clock.bootMs() + unknownAfterMs;
+    const isSameBoot = record.startedIn === bootId;
+    while (!signal.aborted) {
+      let gate: Gate | undefined;
+      let container: Container | null | undefined;
+      try {
+        gate = await findGate();
+        if (judge({ gate, container: undefined, isSameBoot }) === "shut") gate = await shutGate(record.gate ?? "");
+      } catch (cause) {
+        log.warn({ reason: String(cause) }, "the gate of a run could not be shut");
+      }
+      if (gate !== undefined && gate !== "shut") {
+        container = await look();
+        if (container === undefined && isPatient) untilMs = clock.bootMs() + unknownAfterMs;
+      }
+      const found = container === null ? "absent" : container?.state;
+      const verdict = gate === undefined ? "shut" : judge({ gate, container: found, isSameBoot });
+      if (verdict === "never") return void move({ kind: "held-back", message: notStarted });
+      if (verdict === "runs") return attach(container);
+      if (verdict === "unknown" || (verdict === "wait" && clock.bootMs() >= untilMs)) {
+        return void move({ kind: "recovered", container: "absent", ran: gate === "claimed" });
+      }
       await pause(clock, usualLookMs, signal);
     }
-    if (!signal.aborted) move({ kind: "recovered", container: "absent" });
   };
 
-  const attach = (container: Container): Promise<void> => {
-    move({ kind: "started", at: container.startedAt ?? clock.now().toISOString() });
+  const attach = (container: Container | null | undefined): Promise<void> => {
+    move({ kind: "started", at: container?.startedAt ?? clock.now().toISOString() });
     return follow();
   };
 
   /** From the start to the exit: carries the output, keeps the deadline, ends what was cancelled. */
   const follow = async (): Promise<void> => {
-    const stream = deps.openLog(attemptId);
-    const output = copyOutput(stream);
+    const output = carry();
     let killAtMs: number | null = null;
     while (!signal.aborted) {
       const container = await look();
@@ -153,7 +183,6 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
         break;
       }
       if (container?.state === "exited") {
-        await Promise.race([output, pause(clock, usualLookMs, signal)]);
         // Whom this agent killed was killed for no other reason.
         const dueMs =
           killAtMs === null && record.overflowMb === undefined ? reasonDueMs(container, clock.now().getTime()) : 0;
@@ -161,7 +190,11 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
           await wake.wait(dueMs, signal);
           continue;
         }
-        move(exitOf(container, record, clock.now()));
+        await output.finish();
+        // An agent that stops leaves the end to the next one, which carries the rest of the output as well.
+        if (signal.aborted) break;
+        const gate = record.gate === undefined ? "none" : await readGate(record.gate).catch(() => "gone" as const);
+        move(exitOf(container, record, gate, clock.now()));
         break;
       }
       const leftMs = timeLeftMs(container);
@@ -174,7 +207,7 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
       const waitMs = Math.min(usualLookMs, Math.max(shortestPauseMs, untilKillMs));
       await wake.wait(waitMs, signal);
     }
-    stream.end();
+    output.stop();
   };
 
   /** Infinite without a limit. */
@@ -185,20 +218,11 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
     return startedMs + timeoutSeconds * 1000 - clock.now().getTime();
   };
 
-  const copyOutput = async (stream: LogStream): Promise<void> => {
+  const carry = (): Output => {
+    const { image, redact } = record.offer;
+    const stream = deps.openLog(attemptId);
     // With a lost offer it is lost, too, what must not be shown.
-    if (record.offer.image === undefined) return;
-    try {
-      const lines = createSafeLines(record.offer.redact);
-      const write = (safe: readonly string[]): void => {
-        if (safe.length > 0) stream.write(`${safe.join("\n")}\n`);
-      };
-      await engine.followLog(name, (chunk) => write(lines.push(chunk)), signal);
-      // An agent that stops leaves the half of a line to the next one, which reads from the beginning.
-      if (!signal.aborted) write(lines.end());
-    } catch (cause) {
-      log.warn({ err: cause }, "the output of a run could not be read");
-    }
+    return carryOutput({ clock, engine, name, redact: image === undefined ? null : redact, stream, signal, log });
   };
 
   const lookBack = async (): Promise<void> => {
@@ -208,10 +232,15 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
       await engine.removeContainer(name);
       return;
     }
-    if (record.state !== "start-sent" && record.state !== "indeterminate") return;
+    if (record.state === "start-sent") return settle(restartedBefore, true);
+    if (record.state !== "exit" && record.state !== "indeterminate") return;
     const container = await engine.findContainer(name);
-    if (container?.state === "running" || container?.state === "exited") return attach(container);
-    move({ kind: "recovered", container: container?.state === "created" ? "created" : "absent" });
+    if (record.state === "exit") {
+      // Control may not have all of its output yet.
+      if (container !== null) await carry().finish();
+      return;
+    }
+    if (container?.state === "running" || container?.state === "exited") await attach(container);
   };
 
   /** One piece of work at a time; a failure of it is ours, and the attempt comes to an end all the same. */
@@ -278,48 +307,14 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
   };
 }
 
-function toStatus({ offer, state, ...rest }: RunRecord): RunStatus | null {
-  const phases = {
-    offer: null,
-    intent: null,
-    // Not before the engine has confirmed it.
-    "start-sent": rest.startedAt === "" ? null : RunPhase.STARTED,
-    exit: RunPhase.EXITED,
-    tombstone: RunPhase.NOT_STARTED,
-    indeterminate: RunPhase.INDETERMINATE,
-  } as const;
-  const phase = phases[state];
-  return phase === null ? null : create(RunStatusSchema, { attemptId: offer.attemptId, phase, ...rest });
-}
-
-const outOfMemory: Readonly<Record<OomScope, string>> = {
-  limit: "The command was killed because it used more memory than the plan allows.",
-  machine:
-    "The command was killed for want of memory on the platform's machine. Deploy again, or tell the administrator.",
-  unknown: "The command was killed for want of memory.",
-};
-
-function exitOf(
-  { exitCode, oomKilled, oomScope, finishedAt }: Container,
-  { overflowMb }: RunRecord,
-  now: Date,
-): RunEvent {
-  const message =
-    overflowMb !== undefined && exitCode !== 0
-      ? `The command was ended because it wrote more than the ${overflowMb} MB of disk that the plan allows.`
-      : oomKilled
-        ? outOfMemory[oomScope]
-        : "";
-  return { kind: "ended", exitCode, at: finishedAt ?? now.toISOString(), message };
-}
-
 function toContainerSpec(offer: RunOffer, network: ProjectNetwork): ContainerSpec {
   const { attemptId, ownerKind, ownerId, projectId, channel, resources } = offer;
   return {
     name: runContainerName(attemptId),
     kind: "run",
     image: offer.image?.reference ?? "",
-    command: ["/bin/sh", "-c", offer.command],
+    command: gatedCommand(offer.command),
+    hasGate: true,
     env: offer.env,
     labels: {
       ...{ [labels.placement]: attemptId, [labels.ownerKind]: ownerKind, [labels.owner]: ownerId },

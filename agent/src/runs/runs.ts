@@ -54,12 +54,14 @@ export function createRuns(options: {
   images: Images;
   networks: Networks;
   databases: Pick<DatabaseTables, "reachable">;
+  /** Names this boot of the machine. */
+  bootId: string;
   openLog(attemptId: string): LogStream;
   /** Whether a placement needs the network too. */
   isNetworkNeeded(projectId: string, channel: string): boolean;
   log: Log;
 }): Runs {
-  const { clock, journal, engine, images, networks, databases, log } = options;
+  const { clock, journal, engine, images, networks, databases, bootId, log } = options;
   const attempts = new Map<string, Attempt>();
   /** Offers that are not accepted yet. */
   const preparing = new Map<string, { offer: RunOffer; abort: AbortController }>();
@@ -72,7 +74,8 @@ export function createRuns(options: {
     send?.({ case: "runAccept", value: create(RunAcceptSchema, { attemptId, refusedBecause }) });
 
   const enter = (record: RunRecord): Attempt => {
-    const deps = { clock, journal, engine, networks, openLog: options.openLog, onEvidence: tell, signal, log };
+    const { openLog } = options;
+    const deps = { clock, journal, engine, networks, bootId, openLog, onEvidence: tell, signal, log };
     const attempt = createAttempt(record, deps);
     attempts.set(record.offer.attemptId, attempt);
     return attempt;
@@ -189,6 +192,7 @@ export function createRuns(options: {
         // What was given up as unknown may turn up after all.
         if (attempt?.record().state === "indeterminate") attempt.recover();
       }
+      await engine.removeStrayGates((attemptId) => attempts.has(attemptId));
     },
     async [Symbol.asyncDispose]() {
       resending[Symbol.dispose]();

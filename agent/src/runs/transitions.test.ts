@@ -22,6 +22,7 @@ const starting: RunEvent = { kind: "starting" };
 const started: RunEvent = { kind: "started", at: "2030-01-01T00:00:00Z" };
 const ended: RunEvent = { kind: "ended", exitCode: 0, at: "2030-01-01T00:00:00Z", message: "" };
 const calledOff: RunEvent = { kind: "called-off", message: "" };
+const heldBack: RunEvent = { kind: "held-back", message: "" };
 const timedOut: RunEvent = { kind: "timed-out" };
 const recovered = (container: "absent" | "created" | "running" | "exited"): RunEvent => ({
   kind: "recovered",
@@ -47,6 +48,11 @@ test.each<{ from: RunState; event: RunEvent; to: RunState | null }>([
   { from: "start-sent", event: recovered("created"), to: "indeterminate" },
   { from: "start-sent", event: recovered("running"), to: null },
   { from: "start-sent", event: recovered("exited"), to: null },
+  { from: "start-sent", event: heldBack, to: "tombstone" },
+  { from: "offer", event: heldBack, to: null },
+  { from: "intent", event: heldBack, to: null },
+  { from: "indeterminate", event: heldBack, to: null },
+  { from: "exit", event: heldBack, to: null },
   { from: "exit", event: granted, to: null },
   { from: "tombstone", event: granted, to: null },
   { from: "tombstone", event: started, to: null },
@@ -57,6 +63,23 @@ test.each<{ from: RunState; event: RunEvent; to: RunState | null }>([
   expect(nextRun(aRun(from), event)?.state ?? null).toBe(to);
 });
 
+test("what was told to have started is never said not to have", () => {
+  const known = nextRun(aRun("start-sent"), started);
+  expect(known === null ? null : nextRun(known, heldBack)).toBeNull();
+});
+
+test("an end that nobody knows says whether the command was started", () => {
+  const before: RunEvent = { kind: "recovered", container: "absent" };
+  expect(nextRun(aRun("start-sent"), before)?.message).toContain("whether the command ran");
+  expect(nextRun(aRun("start-sent"), { ...before, ran: true })?.message).toContain("was started");
+  expect(nextRun({ ...aRun("start-sent"), startedAt: "then" }, before)?.message).toContain("was started");
+});
+
+test("the gate is written down with the order to start", () => {
+  const sent = nextRun(aRun("intent"), { ...starting, gate: "/g", startedIn: "b" });
+  expect(sent).toMatchObject({ state: "start-sent", gate: "/g", startedIn: "b" });
+});
+
 const anyEvent = fc.constantFrom(
   granted,
   late,
@@ -64,6 +87,7 @@ const anyEvent = fc.constantFrom(
   started,
   ended,
   calledOff,
+  heldBack,
   timedOut,
   recovered("absent"),
   recovered("created"),

@@ -7,14 +7,16 @@ export type RunEvent =
   /** Control, or a failure before the start, calls it off. */
   | { kind: "called-off"; message: string }
   /** The engine is about to be told to start it. `lateByMs` is above 0 when preparing it took too long since the acceptance. */
-  | { kind: "starting"; lateByMs?: number }
+  | { kind: "starting"; lateByMs?: number; gate?: string; startedIn?: string }
   | { kind: "started"; at: string }
   | { kind: "ended"; exitCode: number; at: string; message: string }
+  /** Its gate was shut before its container came to it. */
+  | { kind: "held-back"; message: string }
   | { kind: "timed-out" }
   /** It wrote more to the disk than it may, and is about to be ended. */
   | { kind: "overflowed"; storageMb: number }
-  /** The agent was restarted and looked at the container. */
-  | { kind: "recovered"; container: "absent" | "created" | "running" | "exited" }
+  /** The agent was restarted and looked at the container. `ran`: its gate says that the command was started. */
+  | { kind: "recovered"; container: "absent" | "created" | "running" | "exited"; ran?: boolean }
   /** A grant for an attempt of which nothing is known. */
   | { kind: "granted-unknown"; token: string };
 
@@ -42,7 +44,7 @@ export function nextRun(record: RunRecord, event: RunEvent): RunRecord | null {
       if (state !== "intent") return null;
       return (event.lateByMs ?? 0) > 0
         ? { ...record, state: "tombstone", message: "Preparing the command took too long." }
-        : { ...record, state: "start-sent" };
+        : { ...record, state: "start-sent", ...gateOf(event) };
     case "started":
       // An attempt that was given up as unknown turns out to run.
       if (state !== "start-sent" && state !== "indeterminate") return null;
@@ -50,6 +52,11 @@ export function nextRun(record: RunRecord, event: RunEvent): RunRecord | null {
     case "ended":
       if (state !== "start-sent" && state !== "indeterminate") return null;
       return { ...record, state: "exit", exitCode: event.exitCode, finishedAt: event.at, message: event.message };
+    case "held-back":
+      // What was told to have started has claimed its gate, or will.
+      return state === "start-sent" && record.startedAt === ""
+        ? { ...record, state: "tombstone", message: event.message }
+        : null;
     case "timed-out":
       return state === "start-sent" && !record.timedOut ? { ...record, timedOut: true } : null;
     case "overflowed":
@@ -57,16 +64,23 @@ export function nextRun(record: RunRecord, event: RunEvent): RunRecord | null {
         ? { ...record, overflowMb: event.storageMb }
         : null;
     case "recovered":
-      return recover(record, event.container);
+      return recover(record, event);
     case "granted-unknown":
       return state === "offer" ? { ...record, token: event.token, state: "indeterminate", message: unknown } : null;
   }
 }
 
 const unknown = "The node does not know whether the command ran.";
+const endUnknown = "The command was started, and the node does not know how it ended.";
+
+const gateOf = ({ gate, startedIn }: { gate?: string; startedIn?: string }) =>
+  gate === undefined || startedIn === undefined ? {} : { gate, startedIn };
 
 /** What a restarted agent makes of an attempt. It reports and never starts. */
-function recover(record: RunRecord, container: "absent" | "created" | "running" | "exited"): RunRecord | null {
+function recover(
+  record: RunRecord,
+  { container, ran = false }: { container: "absent" | "created" | "running" | "exited"; ran?: boolean },
+): RunRecord | null {
   switch (record.state) {
     case "offer":
     case "intent":
@@ -74,7 +88,7 @@ function recover(record: RunRecord, container: "absent" | "created" | "running" 
     case "start-sent":
       // The order to start may still be on its way inside the engine, so a container that has not started proves nothing.
       if (container === "absent" || container === "created")
-        return { ...record, state: "indeterminate", message: unknown };
+        return { ...record, state: "indeterminate", message: ran || record.startedAt !== "" ? endUnknown : unknown };
       return null;
     default:
       return null;
