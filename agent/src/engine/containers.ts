@@ -1,5 +1,5 @@
 import { totalmem } from "node:os";
-import { PassThrough, type Readable } from "node:stream";
+import type { Readable } from "node:stream";
 import { databaseHost } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import type Docker from "dockerode";
@@ -16,6 +16,7 @@ import {
   type Owner,
 } from "./engine.ts";
 import { asEngineError, EngineError } from "./errors.ts";
+import { standardOutput } from "./frames.ts";
 import { isGateMount, toGateMount } from "./gate-volume.ts";
 import { readKernelLog } from "./kernel-log.ts";
 import { isSizeRefusal, mayLimitLayers } from "./layer-size.ts";
@@ -185,7 +186,7 @@ export function containerCalls(clock: Clock, docker: Docker, owner: Owner): Cont
       const stream = await withDeadline(clock, "follow log", quickMs, () =>
         container.logs({ stdout: true, stderr: true, follow: true }),
       );
-      await drain(docker, stream as Readable, onData, signal);
+      await drain(stream as Readable, onData, signal);
     },
 
     async sample(name) {
@@ -326,17 +327,18 @@ export function demultiplex(raw: Buffer): Buffer {
   return Buffer.concat(parts);
 }
 
-async function drain(
-  docker: Docker,
-  stream: Readable,
-  onData: (chunk: Buffer) => void,
-  signal: AbortSignal,
-): Promise<void> {
-  const merged = new PassThrough();
-  docker.modem.demuxStream(stream, merged, merged);
-  merged.on("data", onData);
-  await ended("follow log", stream, signal);
-  merged.end();
+/** Hands over both outputs in their order. An abort ends it early and is no error. */
+async function drain(stream: Readable, onData: (chunk: Buffer) => void, signal: AbortSignal): Promise<void> {
+  const stop = (): void => void stream.destroy();
+  if (signal.aborted) return stop();
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    for await (const piece of standardOutput(stream, onData)) onData(piece);
+  } catch (cause) {
+    if (!signal.aborted) throw asEngineError("follow log", cause);
+  } finally {
+    signal.removeEventListener("abort", stop);
+  }
 }
 
 /** Waits until a streamed answer is over. An abort ends it early and is no error. */

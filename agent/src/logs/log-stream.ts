@@ -50,17 +50,20 @@ export function openLogStream(options: {
 }): LogStream {
   const { clock, streamId, append, signal, log } = options;
   const tailMaxBytes = Math.min(tailBytesMax, Math.floor(options.maxBytes / 4));
-  let pending: Buffer = Buffer.alloc(0);
+  /** What waits for control, joined only when some of it is sent: a program may write it in very small pieces. */
+  let pending: Buffer[] = [];
+  let pendingBytes = 0;
   let takenBytes = 0;
   let leftOut = { lines: 0, bytes: 0 };
   let tail: Buffer = Buffer.alloc(0);
   let ended = false;
-  /** Where the first byte of `pending` goes. */
+  /** Where the first byte of what waits goes. */
   let position = 0n;
   let wake = (): void => {};
 
   const enqueue = (bytes: Buffer): void => {
-    pending = Buffer.concat([pending, bytes]);
+    pending.push(bytes);
+    pendingBytes += bytes.length;
   };
 
   const leaveOut = (bytes: Buffer): void => {
@@ -112,20 +115,25 @@ export function openLogStream(options: {
   /** Sends what is waiting, in pieces. */
   const flush = async (): Promise<void> => {
     do {
-      const chunk = pending.subarray(0, chunkEnd(pending));
+      const joined = Buffer.concat(pending);
+      pending = [joined];
+      const chunk = joined.subarray(0, chunkEnd(joined));
       const until = position + BigInt(chunk.length);
-      const length = await call(chunk, ended && chunk.length === pending.length);
+      const length = await call(chunk, ended && chunk.length === joined.length);
       const isStored = length >= until;
-      if (isStored) pending = pending.subarray(chunk.length);
+      if (isStored) {
+        pending[0] = joined.subarray(chunk.length);
+        pendingBytes -= chunk.length;
+      }
       // Text of its own goes behind whatever else was appended. A replay has its place, stored or not.
       position = isStored && options.replays ? until : length;
-    } while (pending.length > 0);
+    } while (pendingBytes > 0);
   };
 
   const deliver = async (): Promise<void> => {
     if (!options.replays && !(await persist(askPosition))) return;
     while (!signal.aborted) {
-      if (!ended && pending.length === 0) await new Promise<void>((resolve) => (wake = resolve));
+      if (!ended && pendingBytes === 0) await new Promise<void>((resolve) => (wake = resolve));
       const isLast = ended;
       if (!(await persist(flush)) || isLast) return;
       if (!ended) await pause(clock, flushEveryMs, signal);
@@ -145,7 +153,7 @@ export function openLogStream(options: {
       }
       const room = Math.min(
         options.maxBytes - tailMaxBytes - takenBytes,
-        pendingMaxBytes - tailMaxBytes - pending.length,
+        pendingMaxBytes - tailMaxBytes - pendingBytes,
       );
       if (bytes.length + tail.length > room) return leaveOut(bytes);
       makeUp();

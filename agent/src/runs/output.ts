@@ -19,6 +19,7 @@ export interface Output {
 }
 
 const lookEveryMs = 5_000;
+const againAfterMs = 1_000;
 
 /**
  * Carries the output of a container from its first byte on, without the values of `redact`: the beginning while it runs, the
@@ -36,48 +37,74 @@ export function carryOutput(options: {
   log: Log;
 }): Output {
   const { clock, engine, name, redact, stream, signal, log } = options;
-  let readBytes = 0;
-  let isRead = false;
+  /** What the stream has already, in bytes: not to be written again by another look. */
+  let writtenBytes = 0;
+  let chunks = 0;
 
-  const read = async (): Promise<void> => {
-    if (redact === null) return;
-    try {
-      const lines = createSafeLines(redact);
-      const ends = createBothEnds(limits.jobLogBytesMax);
-      const write = (text: string): void => {
-        if (text !== "") stream.write(text);
-      };
-      const take = (safe: readonly string[]): void => write(safe.map((line) => ends.push(`${line}\n`)).join(""));
-      await engine.followLog(
-        name,
-        (chunk) => {
-          readBytes += chunk.length;
-          take(lines.push(chunk));
-        },
-        signal,
-      );
-      // An agent that stops leaves the half of a line, and the end, to the next one, which reads from the beginning.
-      if (signal.aborted) return;
-      take(lines.end());
-      write(ends.end());
-    } catch (cause) {
-      log.warn({ err: cause }, "the output of a run could not be read");
+  /** From the first byte on. Throws when it breaks off. */
+  const read = async (isOver: boolean, within: AbortSignal): Promise<void> => {
+    const lines = createSafeLines(redact ?? []);
+    const ends = createBothEnds(limits.jobLogBytesMax);
+    let at = 0;
+    const write = (text: string): void => {
+      const bytes = Buffer.from(text);
+      const fresh = bytes.subarray(Math.max(0, writtenBytes - at));
+      at += bytes.length;
+      if (fresh.length === 0) return;
+      stream.write(fresh);
+      writtenBytes = at;
+    };
+    const take = (safe: readonly string[]): void => write(safe.map((line) => ends.push(`${line}\n`)).join(""));
+    const onChunk = (chunk: Buffer): void => {
+      chunks += 1;
+      if (!within.aborted) take(lines.push(chunk));
+    };
+    await engine.followLog(name, onChunk, within);
+    // The half of a line, and the end, are left to the next look, which reads from the beginning.
+    if (!isOver || within.aborted) return;
+    take(lines.end());
+    write(ends.end());
+  };
+
+  /** The same until it has not broken off. */
+  const readOn = async (isOver: boolean, within: AbortSignal): Promise<void> => {
+    while (redact !== null && !within.aborted) {
+      try {
+        return await read(isOver, within);
+      } catch (cause) {
+        log.warn({ reason: String(cause) }, "the output of a run could not be read");
+        await pause(clock, againAfterMs, within);
+      }
     }
   };
-  const reading = read().then(() => {
-    isRead = true;
-  });
+
+  const following = new AbortController();
+  const live = readOn(false, AbortSignal.any([signal, following.signal]));
+  const stop = (): void => {
+    following.abort();
+    stream.end();
+  };
 
   return {
     async finish() {
-      for (let before = -1; !isRead && readBytes > before && !signal.aborted; ) {
-        before = readBytes;
+      following.abort();
+      await live;
+      // Whoever follows an output and is slower than its program may miss what that wrote last: it is read once more.
+      const patience = new AbortController();
+      let isRead = false;
+      const reading = readOn(true, AbortSignal.any([signal, patience.signal])).then(() => {
+        isRead = true;
+      });
+      for (let before = -1; !isRead && chunks > before && !signal.aborted; ) {
+        before = chunks;
         await Promise.race([reading, pause(clock, lookEveryMs, signal)]);
       }
+      patience.abort();
+      await reading;
       if (signal.aborted) return;
-      stream.end();
+      stop();
       await Promise.race([stream.done, pause(clock, lookEveryMs, signal)]);
     },
-    stop: () => stream.end(),
+    stop,
   };
 }

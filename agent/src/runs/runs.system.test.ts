@@ -1,6 +1,9 @@
+import { limits } from "@svc/proto/limits";
 import { Desired, Observed, RunPhase, type RunStatus } from "@svc/proto/node";
 import { systemClock } from "@svc/runtime/system";
+import Docker from "dockerode";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { labels } from "../engine/engine.ts";
 import { type Agent, start } from "../start.ts";
 import { createTestNode, type TestNode } from "../testing/agent.ts";
 import { createTestControl, type TestControl } from "../testing/control.ts";
@@ -9,11 +12,15 @@ import { packSource, pushSource } from "../testing/source.ts";
 import { waitFor } from "../testing/wait.ts";
 import { runContainerName } from "./attempt.ts";
 
+const docker = new Docker({ socketPath: "/var/run/docker.sock" });
 let registry: Awaited<ReturnType<typeof startRegistry>>;
 let node: TestNode;
 let control: TestControl;
 let agent: Agent;
 let image = "";
+/** With a user of its own, and without a shell. */
+let userImage = "";
+let bareImage = "";
 let count = 0;
 
 const newAgent = async (): Promise<Agent> => {
@@ -22,16 +29,8 @@ const newAgent = async (): Promise<Agent> => {
   return started;
 };
 
-beforeAll(async () => {
-  registry = await startRegistry();
-  node = await createTestNode();
-  control = createTestControl({ registryHost: registry.host });
-  agent = await newAgent();
-  const sourceDigest = await pushSource(
-    registry.host,
-    "svc/p1/source",
-    await packSource({ Dockerfile: "FROM node:24-slim\n" }),
-  );
+async function build(placementId: string, Dockerfile: string): Promise<string> {
+  const sourceDigest = await pushSource(registry.host, "svc/p1/source", await packSource({ Dockerfile }));
   const value = {
     sourceRepository: "svc/p1/source",
     sourceDigest,
@@ -42,20 +41,27 @@ beforeAll(async () => {
     maxUnpackedMb: 10,
     cacheNamespace: "p1",
   };
-  await control.assign({
-    upserts: [
-      { placementId: "build", epoch: 1n, desired: Desired.RUNNING, specHash: "h", spec: { case: "build", value } },
-    ],
-  });
-  const status = await control.status("build", ({ observed }) => observed >= Observed.COMPLETED, 120_000);
-  image = `${registry.host}/svc/p1/app@${status.build?.digest}`;
+  const spec = { case: "build" as const, value };
+  await control.assign({ upserts: [{ placementId, epoch: 1n, desired: Desired.RUNNING, specHash: "h", spec }] });
+  const status = await control.status(placementId, ({ observed }) => observed >= Observed.COMPLETED, 124_000);
+  return `${registry.host}/svc/p1/app@${status.build?.digest}`;
+}
+
+beforeAll(async () => {
+  registry = await startRegistry();
+  node = await createTestNode();
+  control = createTestControl({ registryHost: registry.host });
+  agent = await newAgent();
+  image = await build("node", "FROM node:24-slim\n");
+  userImage = await build("user", "FROM node:24-slim\nUSER node\n");
+  bareImage = await build("bare", "FROM node:24-slim\nRUN rm /bin/sh\n");
 }, 180_000);
 
 afterAll(async () => {
   await agent?.[Symbol.asyncDispose]();
-  const built = image === "" ? null : await node.engine.findImage(image);
+  const built = await Promise.all([image, userImage, bareImage].map((each) => node.engine.findImage(each || "none")));
   await node?.[Symbol.asyncDispose]();
-  if (built) await node.engine.removeImage(built.id);
+  for (const each of built) if (each) await node.engine.removeImage(each.id);
   await registry?.[Symbol.asyncDispose]();
 });
 
@@ -63,7 +69,7 @@ afterEach(() => {
   for (const attemptId of control.runs.keys()) acknowledge(attemptId);
 });
 
-function offer(command: string, timeoutSeconds = 60, redact: string[] = []): string {
+function offer(command: string, timeoutSeconds = 60, redact: string[] = [], reference = image): string {
   count += 1;
   const attemptId = `deploy-${count}.1`;
   control.send({
@@ -73,7 +79,8 @@ function offer(command: string, timeoutSeconds = 60, redact: string[] = []): str
         attemptId,
         projectId: "p1",
         channel: "production",
-        image: { reference: image },
+        image: { reference },
+        kind: "job",
         command,
         env: { NAME: "release" },
         resources: { memoryMb: 128, cpuMillicores: 500, pidsLimit: 64 },
@@ -216,4 +223,104 @@ test("a grant for an attempt that nobody remembers starts nothing", async () => 
   grant("unknown.1");
   await phase("unknown.1", RunPhase.INDETERMINATE);
   expect(await container("unknown.1")).toBeNull();
+});
+
+const gates = async (): Promise<{ Name: string }[]> => {
+  const filters = JSON.stringify({ label: [`${labels.node}=${node.owner.nodeId}`] });
+  return (await docker.listVolumes({ filters })).Volumes ?? [];
+};
+
+test("an image's own user runs its command, and the gate goes with its container", async () => {
+  // Its exit code is the one of a container that is held back, too.
+  const attemptId = offer("id -u; exit 75", 60, [], userImage);
+  await accepted(attemptId);
+  grant(attemptId);
+  expect(await phase(attemptId, RunPhase.EXITED)).toMatchObject({ exitCode: 75, message: "" });
+  expect(control.logs.get(attemptId)).toBe("1000\n");
+  expect(await gates()).toHaveLength(1);
+  acknowledge(attemptId);
+  await waitFor("the gate to go", async () => (await gates()).length === 0);
+});
+
+test("of an image without a shell it is said that it has none", async () => {
+  const attemptId = offer("echo no", 60, [], bareImage);
+  await accepted(attemptId);
+  grant(attemptId);
+  const status = await phase(attemptId, RunPhase.EXITED);
+  expect(status).toMatchObject({
+    exitCode: 127,
+    message: expect.stringContaining("/bin/sh, which the image does not have"),
+  });
+  acknowledge(attemptId);
+  await waitFor("the gate to go", async () => (await gates()).length === 0);
+});
+
+test("a gate whose container was never written down goes as well, and no other", async () => {
+  const marks = { [labels.cluster]: node.owner.clusterId, [labels.node]: node.owner.nodeId };
+  await docker.createVolume({ Labels: { ...marks, [labels.gate]: "gone.1" } });
+  await docker.createVolume({ Labels: marks });
+  await node.engine.removeStrayGates((attemptId) => attemptId === "gone.1");
+  expect(await gates()).toHaveLength(2);
+  await node.engine.removeStrayGates(() => false);
+  const [other, ...more] = await gates();
+  expect(more).toEqual([]);
+  await docker.getVolume(other?.Name ?? "").remove();
+});
+
+/** Numbered lines with characters of several bytes, `count` of them, and a value that must not show in each. */
+const long = (count: number): string =>
+  `i=0; while [ $i -lt ${count} ]; do i=$((i + 1)); echo "$i ééééééééééééééééééééééééééééééééééééé hidden-value €"; done`;
+const lineOf = (number: number): string => `${number} ééééééééééééééééééééééééééééééééééééé [redacted] €\n`;
+const linesUntil = (count: number): string => Array.from({ length: count }, (_, at) => lineOf(at + 1)).join("");
+
+/** Of a log, that it is the beginning and the end of `whole` with the right numbers in between. */
+function expectBothEnds(kept: string, whole: string): void {
+  const note = /^\[(\d+) lines left out, (\d+) bytes\]\n/m.exec(kept);
+  const [head = "", tail = ""] = kept.split(note?.[0] ?? "none");
+  expect([whole.startsWith(head), whole.endsWith(tail)]).toEqual([true, true]);
+  const halfBytes = limits.jobLogBytesMax / 2;
+  for (const half of [head, tail]) expect(Buffer.byteLength(half)).toBeGreaterThan(halfBytes - 300);
+  expect(Buffer.byteLength(kept)).toBeLessThanOrEqual(limits.jobLogBytesMax);
+  const gone = whole.slice(head.length, whole.length - tail.length);
+  expect(note?.slice(1).map(Number)).toEqual([gone.split("\n").length - 1, Buffer.byteLength(gone)]);
+}
+
+test("of 2 MiB of output both ends are there when the run is over, and nothing that must not show", async () => {
+  const attemptId = offer(long(24_000), 120, ["hidden-value"]);
+  await accepted(attemptId);
+  grant(attemptId);
+  await phase(attemptId, RunPhase.EXITED);
+  const whole = linesUntil(24_000);
+  expect(Buffer.byteLength(whole)).toBeGreaterThan(2 * 1024 * 1024);
+  expectBothEnds(control.logs.get(attemptId) ?? "", whole);
+});
+
+test("an agent that is restarted in the middle loses neither end, and tells none twice", async () => {
+  const untilTold = 'while [ -z "$told" ]; do sleep 0.1; done';
+  const attemptId = offer(`trap "told=1" USR1; ${long(13_000)}; ${untilTold}; echo last`, 120, ["hidden-value"]);
+  await accepted(attemptId);
+  grant(attemptId);
+  const name = runContainerName(attemptId);
+  await waitFor("the first half", async () => (await node.engine.readLog(name, 1)).includes("13000 "));
+  await waitFor("the beginning", () => Buffer.byteLength(control.logs.get(attemptId) ?? "") > 500_000);
+  const before = control.logs.get(attemptId);
+  await agent[Symbol.asyncDispose]();
+  expect(control.logs.get(attemptId)).toBe(before);
+  agent = await newAgent();
+  await docker.getContainer(name).kill({ signal: "SIGUSR1" });
+  expect(await phase(attemptId, RunPhase.EXITED)).toMatchObject({ exitCode: 0 });
+  expectBothEnds(control.logs.get(attemptId) ?? "", `${linesUntil(13_000)}last\n`);
+});
+
+test("an agent that is restarted before control has the end of an output tells it all the same", async () => {
+  const attemptId = offer(long(13_000), 120, ["hidden-value"]);
+  await accepted(attemptId);
+  grant(attemptId);
+  await phase(attemptId, RunPhase.EXITED);
+  const whole = control.logs.get(attemptId) ?? "";
+  // As if the last appends had been lost with the agent.
+  control.cutLog(attemptId, 600_000);
+  await agent[Symbol.asyncDispose]();
+  agent = await newAgent();
+  await waitFor("all of it", () => control.logs.get(attemptId) === whole);
 });

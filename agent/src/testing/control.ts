@@ -37,6 +37,8 @@ export interface TestControl {
   accepts: RunAccept[];
   runs: Map<string, RunStatus>;
   logs: Map<string, string>;
+  /** Forgets what a log has behind so many bytes, as if that had never arrived. */
+  cutLog(streamId: string, bytes: number): void;
   deliveries: DeliverLogRequest[];
   samples: Sample[];
   /** What was told last of each copy. */
@@ -211,6 +213,11 @@ export function createTestControl(options: {
   };
 
   return {
+    cutLog(streamId, bytes) {
+      const kept = Buffer.from((logBytes.get(streamId) ?? Buffer.alloc(0)).subarray(0, bytes));
+      logBytes.set(streamId, kept);
+      logs.set(streamId, kept.toString("utf8"));
+    },
     hellos,
     statuses,
     applied,
