@@ -160,7 +160,8 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
       if (verdict === "never") return void move({ kind: "held-back", message: notStarted });
       if (verdict === "runs") return attach(container);
       if (verdict === "unknown" || (verdict === "wait" && clock.bootMs() >= untilMs)) {
-        return void move({ kind: "recovered", container: "absent", ran: gate === "claimed" });
+        const left = found === "created" ? "created" : "absent";
+        return void move({ kind: "recovered", container: left, ran: gate === "claimed" });
       }
       await pause(clock, usualLookMs, signal);
     }
@@ -289,8 +290,9 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
     },
     grant(token, startWithinMs) {
       if (acceptedAtMs === null) {
-        // Never accepted in this life, so whether an earlier one started it is not known here.
-        move({ kind: "granted-unknown", token });
+        // Not accepted in this life. What is remembered of an earlier one has not started; of what is not, nobody knows.
+        const isRemembered = record.offer.projectId !== "";
+        move(isRemembered ? { kind: "recovered", container: "absent" } : { kind: "granted-unknown", token });
         return;
       }
       startByMs = acceptedAtMs + startWithinMs;

@@ -4,9 +4,14 @@ import { type RouteMutant, routeSwitch } from "./route-switch.ts";
 import { type RunMutant, runProtocol } from "./run-protocol.ts";
 import { type SessionMutant, sessionProtocol } from "./session-protocol.ts";
 
-describe("a release command, in every order of events", () => {
-  test("starts at most once, and never after it was said not to", () => {
+describe("a command that must not run twice, in every order of events", () => {
+  test("starts at most once, never after it was said not to, and while its node lives it is known whether it did", () => {
     const { violation, states } = explore(runProtocol(null));
+    expect(violation).toBeNull();
+    expect(states).toBeGreaterThan(10_000);
+  });
+  test("starts at most once, and never after it was said not to, where an agent of the version before started it", () => {
+    const { violation, states } = explore(runProtocol(null, false));
     expect(violation).toBeNull();
     expect(states).toBeGreaterThan(1_000);
   });
@@ -14,12 +19,25 @@ describe("a release command, in every order of events", () => {
   const bugs: RunMutant[] = [
     "no tombstone",
     "no start record",
+    "auto-remove",
+    "take a grant back",
+    "reads the gate and does not shut it",
+    "shuts a gate that is claimed",
+    "trusts an open gate after a reboot",
+    "says held back of what it said has started",
+    "runs behind a shut gate",
+  ];
+  test.each(bugs)("would be caught with the bug: %s", (bug) => {
+    expect(explore(runProtocol(bug)).violation).not.toBeNull();
+  });
+  const bugsWithoutGate: RunMutant[] = [
+    "no start record",
     "created is never started",
     "auto-remove",
     "take a grant back",
   ];
-  test.each(bugs)("would be caught with the bug: %s", (bug) => {
-    expect(explore(runProtocol(bug)).violation).not.toBeNull();
+  test.each(bugsWithoutGate)("would be caught without a gate, with the bug: %s", (bug) => {
+    expect(explore(runProtocol(bug, false)).violation).not.toBeNull();
   });
 });
 

@@ -1,102 +1,30 @@
 import { create } from "@bufbuild/protobuf";
-import type { RunRecord, RunState } from "@svc/agent/journal/records";
+import { type Gate, judge, type Verdict } from "@svc/agent/runs/gate";
 import { nextRun, type RunEvent } from "@svc/agent/runs/transitions";
 import { acceptRun, recordRun, runMessage } from "@svc/control/fleet/agents/run-steps";
-import { isRunOver, type RunValue } from "@svc/control/fleet/cluster/keys";
-import { RunOfferSchema, RunPhase, RunStatusSchema } from "@svc/proto/node";
+import { isRunOver } from "@svc/control/fleet/cluster/keys";
+import { RunPhase, RunStatusSchema } from "@svc/proto/node";
 import type { Model } from "./explore.ts";
-
-/**
- * One attempt at a release command, between control and one node: real `acceptRun`, `recordRun`, `runMessage` and
- * `nextRun`. A session is two queues in order, which a new session empties; orders that the engine has taken outlive the agent.
- */
-interface State {
-  /** Control's record; null before the offer. */
-  run: RunValue["state"] | null;
-  /** What the agent's disk says; null: nothing. */
-  journal: RunState | null;
-  hasToken: boolean;
-  hasStartedAt: boolean;
-  isUp: boolean;
-  isConnected: boolean;
-  /** Accepted in this life of the agent, so that the window for a grant is known. */
-  isAccepted: boolean;
-  /** Where the agent's own work stands. */
-  work: "" | "create" | "creating" | "created" | "starting" | "follow" | "recover" | "tell";
-  container: "absent" | "created" | "running" | "exited";
-  /** Orders that the engine has taken. */
-  orders: string;
-  starts: number;
-  down: readonly string[];
-  up: readonly string[];
-  said: string;
-  crashes: number;
-  sessions: number;
-}
+import { at, enqueue, evidence, limits, machine, recordOf, runOf, type State, stateOf } from "./run-state.ts";
 
 export type RunMutant =
   | "no tombstone"
   | "no start record"
   | "created is never started"
   | "auto-remove"
-  | "take a grant back";
+  | "take a grant back"
+  | "reads the gate and does not shut it"
+  | "shuts a gate that is claimed"
+  | "trusts an open gate after a reboot"
+  | "says held back of what it said has started"
+  | "runs behind a shut gate";
 
-const limits = { crashes: 2, sessions: 3, queue: 3 } as const;
-const at = new Date(0);
-const machine = "boot";
-const offer = create(RunOfferSchema, { attemptId: "a" });
-
-const runOf = ({ run }: State): RunValue | null =>
-  run === null
-    ? null
-    : {
-        ...{
-          attemptId: "a",
-          kind: "release",
-          ownerKind: "deployment",
-          ownerId: "d",
-          projectId: "p",
-          state: run,
-          cancel: false,
-          exitCode: null,
-          acceptedBy: null,
-        },
-        token: ["granted", "started", "exited", "indeterminate"].includes(run) ? "t" : null,
-        ...{ timedOut: false, message: null, startedAt: null, finishedAt: null, changedAt: "" },
-      };
-
-const recordOf = (state: State): RunRecord => ({
-  ...{
-    offer,
-    state: state.journal ?? "offer",
-    token: state.hasToken ? "t" : "",
-    exitCode: 0,
-    timedOut: false,
-    message: "",
-  },
-  ...{ startedAt: state.hasStartedAt ? "then" : "", finishedAt: "" },
-});
-
-const phases = {
-  offer: null,
-  intent: null,
-  "start-sent": RunPhase.STARTED,
-  exit: RunPhase.EXITED,
-  tombstone: RunPhase.NOT_STARTED,
-  indeterminate: RunPhase.INDETERMINATE,
-} as const;
-
-/** What the agent would tell of its record; null: nothing. */
-function evidence(state: State): string | null {
-  if (state.journal === null || (state.journal === "start-sent" && !state.hasStartedAt)) return null;
-  const phase = phases[state.journal];
-  return phase === null ? null : `evidence ${phase} ${state.hasToken ? "t" : ""}`;
-}
-
-const enqueue = (queue: readonly string[], message: string): readonly string[] =>
-  queue.length >= limits.queue || queue.includes(message) ? queue : [...queue, message];
-
-export function runProtocol(mutant: RunMutant | null): Model<State> {
+/**
+ * One attempt, between control and one node: real `acceptRun`, `recordRun`, `runMessage`, `nextRun` and `judge`. A session is
+ * two queues in order, which a new session empties; orders that the engine has taken outlive the agent. Agent, engine and
+ * machine end at any step. An attempt without a gate is one that an agent of the version before has started.
+ */
+export function runProtocol(mutant: RunMutant | null, hasGate = true): Model<State> {
   /** The agent takes an event; what it tells goes up. */
   function move(state: State, event: RunEvent): State | null {
     const isUnwritten = mutant === "no start record" && event.kind === "starting";
@@ -107,7 +35,9 @@ export function runProtocol(mutant: RunMutant | null): Model<State> {
       ((mutant === "created is never started" && event.container === "created") ||
         (mutant === "auto-remove" && event.container === "absent"))
         ? { ...recordOf(state), state: "tombstone" as const }
-        : nextRun(recordOf(state), event);
+        : mutant === "says held back of what it said has started" && event.kind === "held-back"
+          ? nextRun({ ...recordOf(state), startedAt: "" }, event)
+          : nextRun(recordOf(state), event);
     if (taken === null) return null;
     const after: State = {
       ...state,
@@ -116,6 +46,37 @@ export function runProtocol(mutant: RunMutant | null): Model<State> {
       hasStartedAt: taken.startedAt !== "",
     };
     return tell(after);
+  }
+  /** Never looked at again once it is told that the command was started. */
+  const gateOf = ({ container, gate, hasStartedAt }: State): Gate =>
+    !hasGate || (hasStartedAt && mutant !== "says held back of what it said has started")
+      ? "none"
+      : container === "absent"
+        ? "gone"
+        : gate;
+  /** What the agent makes of an attempt that the engine was told to start, with or without the engine's word. */
+  function* settle(state: State): Generator<readonly [string, State]> {
+    const gate = gateOf(state);
+    const isSameBoot = state.isSameBoot || mutant === "trusts an open gate after a reboot";
+    const decide = (container: "absent" | "created" | "running" | "exited" | undefined): Verdict => {
+      const verdict = judge({ gate, container, isSameBoot });
+      if (mutant === "reads the gate and does not shut it" && verdict === "shut") return "never";
+      return mutant === "shuts a gate that is claimed" && verdict === "runs" && gate === "claimed" ? "never" : verdict;
+    };
+    const left = state.container === "created" ? "created" : "absent";
+    const verdicts = new Set([decide(undefined), ...(state.isEngineUp ? [decide(stateOf(state))] : [])]);
+    for (const verdict of verdicts) {
+      if (verdict === "never") {
+        yield ["say held back", { ...(move(state, { kind: "held-back", message: "" }) ?? state), work: "" }];
+      } else if (verdict === "shut") yield ["shut the gate", { ...state, gate: "shut" }];
+      else if (verdict === "runs")
+        yield ["find it", { ...(move(state, { kind: "started", at: "then" }) ?? state), work: "follow" }];
+      else if (verdict === "unknown")
+        yield [
+          "give up",
+          { ...(move(state, { kind: "recovered", container: left, ran: gate === "claimed" }) ?? state), work: "" },
+        ];
+    }
   }
   function tell(state: State): State {
     const said = evidence(state);
@@ -166,7 +127,9 @@ export function runProtocol(mutant: RunMutant | null): Model<State> {
         const events: RunEvent[] =
           state.isAccepted && journal !== null
             ? [0, 1].map((lateByMs) => ({ kind: "granted", token: "t", lateByMs }))
-            : [{ kind: "granted-unknown", token: "t" }];
+            : journal === "offer"
+              ? [{ kind: "recovered", container: "absent" }]
+              : [{ kind: "granted-unknown", token: "t" }];
         for (const event of events) {
           const after = move(heard, event) ?? heard;
           yield [
@@ -202,7 +165,13 @@ export function runProtocol(mutant: RunMutant | null): Model<State> {
           }
         }
         return;
+      case "settle":
+        return yield* settle(state);
+      case "starting":
+        // The engine does not answer in time, or is not there any more.
+        return yield ["hear nothing of the start", { ...state, work: "settle" }];
       case "follow":
+        if (!state.isEngineUp) return;
         if (state.container === "exited")
           yield [
             "see the end",
@@ -232,35 +201,68 @@ export function runProtocol(mutant: RunMutant | null): Model<State> {
                 orders: `${state.orders}R`,
               },
             ];
-        } else if (state.container === "running" || state.container === "exited") {
-          yield ["find it", { ...(move(state, { kind: "started", at: "then" }) ?? state), work: "follow" }];
-        } else
-          yield [
-            "look back",
-            { ...(move(state, { kind: "recovered", container: state.container }) ?? state), work: "" },
-          ];
+        } else yield ["look back", { ...state, work: "settle" }];
     }
   }
 
   function* engine(state: State): Generator<readonly [string, State]> {
+    if (!state.isEngineUp) return yield ["engine comes back", { ...state, isEngineUp: true }];
     for (const order of new Set(state.orders)) {
       const orders = state.orders.replace(order, "");
       if (order === "C") {
         const container = state.container === "absent" ? "created" : state.container;
+        const gate = state.container === "absent" ? "open" : state.gate;
         yield [
           "engine creates",
-          { ...state, orders, container, work: state.work === "creating" ? "created" : state.work },
+          { ...state, orders, container, gate, work: state.work === "creating" ? "created" : state.work },
         ];
       } else if (order === "S") {
         const isStarted = state.container === "created" || state.container === "exited";
-        const after: State = { ...state, orders, ...(isStarted && { container: "running", starts: state.starts + 1 }) };
-        const told = state.work === "starting" ? (move(after, { kind: "started", at: "then" }) ?? after) : after;
-        yield ["engine starts", state.work === "starting" ? { ...told, work: "follow" } : told];
-      } else yield ["engine removes", { ...state, orders, container: "absent" }];
+        const after: State = {
+          ...{ ...state, orders },
+          ...(isStarted && (hasGate ? { container: "begun" } : { container: "running", starts: state.starts + 1 })),
+        };
+        const isKnown = state.work === "starting" && after.container !== "absent" && after.container !== "created";
+        const told = isKnown ? (move(after, { kind: "started", at: "then" }) ?? after) : after;
+        yield ["engine starts", isKnown ? { ...told, work: "follow" } : told];
+      } else yield ["engine removes", { ...state, orders, container: "absent", gate: "none" }];
     }
-    if (state.container === "running") {
-      yield ["command ends", { ...state, container: mutant === "auto-remove" ? "absent" : "exited" }];
+    const ended = mutant === "auto-remove" ? "absent" : "exited";
+    if (state.container === "begun") {
+      const isFree = state.gate === "open" || mutant === "runs behind a shut gate";
+      yield isFree
+        ? ["container claims its gate", { ...state, gate: "claimed", container: "running", starts: state.starts + 1 }]
+        : ["container is held back", { ...state, container: ended }];
+      yield ["container is killed", { ...state, container: ended }];
     }
+    if (state.container === "running") yield ["command ends", { ...state, container: ended }];
+    if (state.engineCrashes < limits.engineCrashes) {
+      const isOn = state.container === "begun" || state.container === "running";
+      yield [
+        "engine ends",
+        {
+          ...{ ...state, isEngineUp: false, engineCrashes: state.engineCrashes + 1, orders: "" },
+          container: isOn ? ended : state.container,
+        },
+      ];
+    }
+  }
+
+  /** The power goes. What a container wrote last is lost, or not. */
+  function* reboot(state: State): Generator<readonly [string, State]> {
+    if (state.reboots >= limits.reboots) return;
+    const lost = { isConnected: false, isAccepted: false, down: [], up: [], said: "", work: "", orders: "" } as const;
+    const isOn = state.container === "begun" || state.container === "running";
+    const after: State = {
+      ...{ ...state, ...lost, isUp: false, isEngineUp: false, isSameBoot: false, reboots: state.reboots + 1 },
+      container: isOn ? (mutant === "auto-remove" ? "absent" : "exited") : state.container,
+    };
+    yield ["machine reboots", after];
+    if (state.gate === "claimed") yield ["machine reboots, and a claim is lost", { ...after, gate: "open" }];
+    // The engine may not have written down that it had started it.
+    if (isOn) yield ["machine reboots, and a start is lost", { ...after, container: "created" }];
+    if (isOn && state.gate === "claimed")
+      yield ["machine reboots, and both are lost", { ...after, container: "created", gate: "open" }];
   }
 
   return {
@@ -274,12 +276,14 @@ export function runProtocol(mutant: RunMutant | null): Model<State> {
         isConnected: true,
         isAccepted: false,
       },
-      ...{ work: "", container: "absent", orders: "", starts: 0, down: [], up: [], said: "", crashes: 0, sessions: 0 },
+      ...{ work: "", container: "absent", gate: "none", isSameBoot: true, isEngineUp: true, orders: "", starts: 0 },
+      ...{ down: [], up: [], said: "", crashes: 0, engineCrashes: 0, reboots: 0, sessions: 0 },
     },
     *next(state) {
       yield* control(state);
       if (state.isUp) yield* agent(state);
       yield* engine(state);
+      yield* reboot(state);
       if (state.isUp && state.crashes < limits.crashes) {
         const lost = { isConnected: false, isAccepted: false, down: [], up: [], said: "", work: "" } as const;
         yield ["agent crashes", { ...state, ...lost, isUp: false, crashes: state.crashes + 1 }];
@@ -301,11 +305,20 @@ export function runProtocol(mutant: RunMutant | null): Model<State> {
       }
     },
     key: (state) => JSON.stringify(state),
-    problem({ run, starts, container, orders }) {
+    problem({ run, starts, container, orders, reboots }) {
       if (starts > 1) return "it started twice";
+      if (hasGate && run === "indeterminate" && reboots === 0)
+        return "nobody knows what became of it, and the node lives";
       const isSaidNever = run === "not_started" || run === "refused";
       if (isSaidNever && starts > 0) return "it started, and control takes it for one that never did";
-      if (run !== null && isRunOver(run) && isSaidNever && orders.includes("S") && container === "created") {
+      if (
+        run !== null &&
+        isRunOver(run) &&
+        !hasGate &&
+        isSaidNever &&
+        orders.includes("S") &&
+        container === "created"
+      ) {
         return "control takes it for one that never starts, and the engine is about to start it";
       }
       return null;

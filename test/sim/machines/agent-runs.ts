@@ -228,7 +228,12 @@ class Attempt {
   }
 
   grant(token: string, startWithinMs: number): void {
-    if (this.acceptedAtMs === null) return void this.move({ kind: "granted-unknown", token });
+    if (this.acceptedAtMs === null) {
+      const isRemembered = this.record.offer.projectId !== "";
+      return void this.move(
+        isRemembered ? { kind: "recovered", container: "absent" } : { kind: "granted-unknown", token },
+      );
+    }
     const lateByMs = this.runs.parts.process.bootMs() - this.acceptedAtMs - startWithinMs;
     this.startWithinMs = startWithinMs;
     if (this.move({ kind: "granted", token, lateByMs }) && this.record.state === "intent") {
