@@ -1,5 +1,6 @@
 import { apply } from "@svc/agent/placements/apply";
 import { nextStep } from "@svc/agent/placements/steps";
+import { judge } from "@svc/agent/runs/gate";
 import { nextRun } from "@svc/agent/runs/transitions";
 import { nextObservation } from "@svc/control/fleet/agents/apply-status";
 import { acceptRun, recordRun, runMessage } from "@svc/control/fleet/agents/run-steps";
@@ -26,6 +27,7 @@ export const realCores = {
   apply,
   nextStep,
   nextRun,
+  judge,
   stormOf,
   edgesFollowing,
   nextDeployStep,

@@ -1,5 +1,6 @@
 import { create } from "@bufbuild/protobuf";
 import type { RunRecord } from "@svc/agent/journal/records";
+import type { Gate } from "@svc/agent/runs/gate";
 import { isFinal, type RunEvent } from "@svc/agent/runs/transitions";
 import {
   type RunGrant,
@@ -311,31 +312,51 @@ class Attempt {
     if (this.isCancelled) return void this.move({ kind: "called-off", message: "cancelled" });
     // Preparing it may have taken long: the window is looked at again, at the last moment.
     const lateByMs = process.bootMs() - (this.acceptedAtMs ?? 0) - this.startWithinMs;
-    if (!this.move({ kind: "starting", lateByMs }) || this.record.state !== "start-sent") return;
+    const gate = { gate: name, startedIn: parts.bootId };
+    if (!this.move({ kind: "starting", lateByMs, ...gate }) || this.record.state !== "start-sent") return;
     try {
       yield* wait(docker.start(name));
     } catch (error) {
-      if (isEngineTrouble(error)) return yield* this.findOut();
       if (!(error instanceof EngineError)) throw error;
+      if (isEngineTrouble(error) || docker.shutGate(name) !== "shut") return yield* this.settle(false);
       return void this.move({ kind: "ended", exitCode: 127, at: this.now, message: error.message });
     }
     this.move({ kind: "started", at: this.now });
     yield* this.follow();
   }
 
-  private *findOut(): Work {
-    const { process } = this.runs.parts;
-    const untilMs = process.bootMs() + unknownAfterMs;
-    while (process.bootMs() < untilMs) {
-      const container = yield* this.look();
-      if (container?.state === "running" || container?.state === "exited") return yield* this.attach(container);
-      yield* wait(pause(lookEveryMs));
-    }
-    this.move({ kind: "recovered", container: "absent" });
+  private findGate(): Gate {
+    const { gate, startedAt } = this.record;
+    return gate === undefined || startedAt !== "" ? "none" : this.runs.parts.docker.readGate(gate);
   }
 
-  private *attach(container: Container): Work {
-    this.move({ kind: "started", at: container.startedAt ?? this.now });
+  private *settle(isPatient: boolean): Work {
+    const { process, docker, bootId, cores } = this.runs.parts;
+    let untilMs = process.bootMs() + unknownAfterMs;
+    const isSameBoot = this.record.startedIn === bootId;
+    for (;;) {
+      let gate = this.findGate();
+      let container: Container | null | undefined;
+      if (cores.judge({ gate, container: undefined, isSameBoot }) === "shut")
+        gate = docker.shutGate(runContainerName(this.id));
+      if (gate !== "shut") {
+        container = yield* this.look();
+        if (container === undefined && isPatient) untilMs = process.bootMs() + unknownAfterMs;
+      }
+      const found = container === null ? "absent" : container?.state;
+      const verdict = cores.judge({ gate, container: found, isSameBoot });
+      if (verdict === "never") return void this.move({ kind: "held-back", message: "" });
+      if (verdict === "runs") return yield* this.attach(container);
+      if (verdict === "unknown" || (verdict === "wait" && process.bootMs() >= untilMs)) {
+        const left = found === "created" ? "created" : "absent";
+        return void this.move({ kind: "recovered", container: left, ran: gate === "claimed" });
+      }
+      yield* wait(pause(lookEveryMs));
+    }
+  }
+
+  private *attach(container: Container | null | undefined): Work {
+    this.move({ kind: "started", at: container?.startedAt ?? this.now });
     yield* this.follow();
   }
 
@@ -406,9 +427,9 @@ class Attempt {
       yield* wait(docker.remove(name));
       return;
     }
-    if (state !== "start-sent" && state !== "indeterminate") return;
+    if (state === "start-sent") return yield* this.settle(true);
+    if (state !== "indeterminate") return;
     const container = yield* wait(docker.find(name));
-    if (container?.state === "running" || container?.state === "exited") return yield* this.attach(container);
-    this.move({ kind: "recovered", container: container?.state === "created" ? "created" : "absent" });
+    if (container?.state === "running" || container?.state === "exited") yield* this.attach(container);
   }
 }

@@ -18,6 +18,7 @@ export interface AgentParts {
   machineId: string;
   nodeId: string;
   address: string;
+  bootId: string;
   docker: Docker;
   journal: Journal;
   reporter: StatusReporter;
@@ -84,6 +85,7 @@ export class AgentMachine {
     const reporter = new StatusReporter(scope);
     const parts: AgentParts = {
       ...{ world, process, docker, journal, reporter },
+      bootId: `${this.machineId}-boot${this.bootId}`,
       kernel: world.kernel,
       cores: world.cores,
       machineId: this.machineId,
@@ -220,6 +222,7 @@ export class AgentMachine {
   powerOff(): void {
     this.crash(false);
     this.isOff = true;
+    this.docker.loseUnsynced();
     this.docker.restart(Number.POSITIVE_INFINITY);
   }
 

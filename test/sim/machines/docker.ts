@@ -1,3 +1,4 @@
+import { type Gate, heldBack } from "@svc/agent/runs/gate";
 import type { Kernel, Process, Scope, Wait } from "../kernel/kernel.ts";
 
 export interface Container {
@@ -18,8 +19,11 @@ export interface Container {
   /** How long its program takes to answer; runs: to end. */
   takesMs: number;
   startedAtMs: number;
+  claimedAtMs: number;
   /** Its program hangs. */
   isSick: boolean;
+  /** Of a run: whether its command was let begin, or never will be. Others have none. */
+  gate: "none" | "open" | "claimed" | "shut";
   /** When the last of its visitors' connections ends. */
   openUntilMs: number;
 }
@@ -45,6 +49,8 @@ export interface ContainerWitness {
 }
 
 const deadlineMs = 30_000;
+/** How long the kernel keeps what a container writes before it is on the disk. */
+const unsyncedMs = 30_000;
 
 /**
  * One machine's container engine. Orders that it has taken are carried out even when whoever gave them is gone, and a
@@ -154,8 +160,10 @@ export class Docker {
       | "startedAt"
       | "finishedAt"
       | "startedAtMs"
+      | "claimedAtMs"
       | "isSick"
       | "openUntilMs"
+      | "gate"
     >,
   ): Wait<void> {
     this.witness.onOrder("create", container.name, this.machineId);
@@ -176,8 +184,10 @@ export class Docker {
           startedAt: null,
           finishedAt: null,
           startedAtMs: 0,
+          claimedAtMs: 0,
           isSick: false,
           openUntilMs: 0,
+          gate: container.kind === "run" ? ("open" as const) : ("none" as const),
         };
         this.containers.set(container.name, { ...container, ...fresh, state: "created" });
       },
@@ -209,18 +219,48 @@ export class Docker {
         container.finishedAt = null;
         container.startedAtMs = this.kernel.nowMs;
         container.isSick = false;
-        this.witness.onStart(container, this.machineId);
+        if (container.kind === "run") this.begin(container);
+        else this.witness.onStart(container, this.machineId);
         this.tell(name);
-        if (container.kind === "run") {
-          const { startedAtMs } = container;
-          this.kernel.at(container.takesMs, "command ends", () => {
-            if (container.state === "running" && container.startedAtMs === startedAtMs)
-              this.exit(container, 0, "exited");
-          });
-        }
       },
       80,
     );
+  }
+
+  /** What a run's container does by itself: it claims its gate, and then is its command. */
+  private begin(container: Container): void {
+    const { startedAtMs } = container;
+    const isOn = (): boolean => container.state === "running" && container.startedAtMs === startedAtMs;
+    this.kernel.at(this.process.random.between(0.5, 30), "container at its gate", () => {
+      if (!isOn()) return;
+      if (container.gate !== "open") return this.exit(container, heldBack, "ordered");
+      container.gate = "claimed";
+      container.claimedAtMs = this.kernel.nowMs;
+      this.witness.onStart(container, this.machineId);
+      this.kernel.at(container.takesMs, "command ends", () => {
+        if (isOn()) this.exit(container, 0, "exited");
+      });
+    });
+  }
+
+  /** The agent's own look at a gate, to which no engine is needed. */
+  readGate(name: string): Exclude<Gate, "none"> {
+    const gate = this.containers.get(name)?.gate ?? "none";
+    return gate === "none" ? "gone" : gate;
+  }
+
+  shutGate(name: string): Exclude<Gate, "none"> {
+    const container = this.containers.get(name);
+    if (container?.gate === "open") container.gate = "shut";
+    return this.readGate(name);
+  }
+
+  /** The power goes: what was written a moment before is lost with it. */
+  loseUnsynced(): void {
+    for (const container of this.containers.values()) {
+      const isFresh = this.kernel.nowMs - container.claimedAtMs < unsyncedMs;
+      if (container.gate === "claimed" && isFresh && this.process.random.chance(0.5)) container.gate = "open";
+    }
   }
 
   stop(name: string): Wait<void> {

@@ -143,10 +143,10 @@ const mutants = {
     double: (real) => ({ ...real, shell: { ...real.shell, journalsRun: (kind: string) => kind !== "starting" } }),
   },
   M15: {
-    breaks: "a container that has not started yet is taken for one that never will",
-    foundBySeed: 420,
+    breaks: "a container that has not started yet is taken for one that never will, and its gate is not shut",
     double: (real) => ({
       ...real,
+      judge: (situation) => (real.judge(situation) === "shut" ? "never" : real.judge(situation)),
       nextRun: (record, event) => {
         const isUnborn = event.kind === "recovered" && event.container === "created" && record.state === "start-sent";
         return isUnborn ? { ...record, state: "tombstone", message: "" } : real.nextRun(record, event);
@@ -163,6 +163,10 @@ const mutants = {
       },
       shell: { ...real.shell, keepsRunContainers: false },
     }),
+  },
+  M20: {
+    breaks: "a gate that is open after a reboot of the machine counts as one that nobody came to",
+    double: (real) => ({ ...real, judge: (situation) => real.judge({ ...situation, isSameBoot: true }) }),
   },
   M17: {
     breaks: "the agent ends at once what may serve what is open for a while",
