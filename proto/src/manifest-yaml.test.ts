@@ -73,6 +73,13 @@ describe("problems say what and where", () => {
       column: 5,
     },
     {
+      when: "a schedule never fires",
+      text: `${app}jobs:\n  - name: a\n    schedule: "0 0 31 2 *"\n    command: x\n`,
+      says: "never fires: none of its months has that day",
+      line: 5,
+      column: 15,
+    },
+    {
       when: "a key is far from any",
       text: `${app}xylophone: 1\n`,
       says: "xylophone is not a known key; known are version, slug,",

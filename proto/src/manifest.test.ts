@@ -180,6 +180,15 @@ describe("what is refused", () => {
     expect(wrong(value)).toEqual(at);
   });
 
+  test("a schedule that never fires is refused when somebody writes it, and not of what was accepted once", () => {
+    const value = { ...anSsr, jobs: [job, { ...job, name: "never", schedule: "0 0 31 2 *" }] };
+    const { error } = sourceManifestSchema.safeParse(value);
+    expect(error?.issues).toMatchObject([
+      { path: ["jobs", 1, "schedule"], message: expect.stringContaining("never fires") },
+    ]);
+    expect(storedManifestSchema.parse(value)).toMatchObject({ jobs: [{ name: "nightly" }, { name: "never" }] });
+  });
+
   test("a bad reference is marked, so that the API can name it", () => {
     const result = ociManifestSchema.safeParse({ ...anImage, image: { reference: "x" } });
     expect(result.error?.issues).toMatchObject([{ params: { code: "OCI_REFERENCE_INVALID" } }]);

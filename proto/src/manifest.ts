@@ -4,7 +4,7 @@ import { channels } from "./lifecycle.ts";
 import { limits } from "./limits.ts";
 import { autoSlug, projectNameProblem, slugFormProblem } from "./names.ts";
 import { pathProblem, rootProvenance, tidyPath, urlPathProblem } from "./paths.ts";
-import { scheduleProblem, timeZoneProblem } from "./schedule.ts";
+import { deadScheduleProblem, scheduleProblem, timeZoneProblem } from "./schedule.ts";
 import { isOneLine, isPlainText } from "./text.ts";
 
 /**
@@ -152,8 +152,8 @@ function sourceProblems(manifest: SourceShape): Problem[] {
   return problems;
 }
 
-/** A manifest of a `static` or `ssr` project. */
-export const sourceManifestSchema = sourceShape
+/** A manifest of a `static` or `ssr` project, as it may have been accepted once. */
+const sourceForm = sourceShape
   .check((context) => {
     for (const { path: at, message } of sourceProblems(context.value))
       context.issues.push({ code: "custom", path: at, message, input: context.value });
@@ -173,6 +173,14 @@ export const sourceManifestSchema = sourceShape
           : build,
     };
   });
+
+/** A manifest of a `static` or `ssr` project. */
+export const sourceManifestSchema = sourceForm.check(({ value, issues }) => {
+  for (const [at, { schedule }] of value.jobs.entries()) {
+    const message = deadScheduleProblem(schedule);
+    if (message !== null) issues.push({ code: "custom", path: ["jobs", at, "schedule"], message, input: schedule });
+  }
+});
 
 export type SourceManifest = z.output<typeof sourceManifestSchema>;
 
@@ -203,15 +211,16 @@ export const ociManifestSchema = z.strictObject({
 export type OciManifest = z.output<typeof ociManifestSchema>;
 export type Manifest = SourceManifest | OciManifest;
 
+const isOciForm = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && "type" in value && value.type === "ociimage";
+
 /** The schema that fits what `value` says it is: a flat `type: ociimage`, or the nested form. */
 export const schemaFor = (value: unknown): typeof sourceManifestSchema | typeof ociManifestSchema =>
-  typeof value === "object" && value !== null && "type" in value && value.type === "ociimage"
-    ? ociManifestSchema
-    : sourceManifestSchema;
+  isOciForm(value) ? ociManifestSchema : sourceManifestSchema;
 
-/** A manifest of any project. Issues are those of the form that the value claims to have. */
+/** A manifest of any project, as it may have been accepted once. Issues are those of the form that the value claims to have. */
 export const manifestSchema = z.unknown().transform((value, context): Manifest => {
-  const result = schemaFor(value).safeParse(value);
+  const result = (isOciForm(value) ? ociManifestSchema : sourceForm).safeParse(value);
   if (result.success) return result.data;
   context.issues.push(...result.error.issues.map((issue) => ({ ...issue, input: value }) as z.core.$ZodRawIssue));
   return z.NEVER;

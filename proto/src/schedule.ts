@@ -1,3 +1,5 @@
+import { Cron } from "croner";
+
 /** Cron expressions of five fields, as scheduled jobs write them. */
 
 interface Field {
@@ -61,3 +63,24 @@ export function timeZoneProblem(name: string): string | null {
     return `"${name}" is not a known time zone.`;
   }
 }
+
+/**
+ * The first instant after `after` at which `schedule` fires in `timezone`; null when it never does. Both are well formed.
+ *
+ * Where clocks change: one local time of the day that does not exist is the first instant after the gap, and one that
+ * exists twice is the first of the two. What has `*`, a range or a step in its hour or minute follows real time: it fires in
+ * both of two equal hours, and not in one that is left out. With both a day of the month and one of the week, either will do.
+ */
+export function nextFire(schedule: string, timezone: string, after: Date): Date | null {
+  // The words of ours are croner's too, and it takes more than these: what is well formed is said above.
+  return new Cron(schedule.trim(), { timezone, mode: "5-part" }).nextRun(after);
+}
+
+/** Any would do. */
+const anyInstant = new Date(Date.UTC(2026, 0, 1));
+
+/** Why a well-formed schedule is of no use, or null. */
+export const deadScheduleProblem = (schedule: string): string | null =>
+  nextFire(schedule, "UTC", anyInstant) === null
+    ? `"${schedule}" never fires: none of its months has that day. Write a day that exists, or * for the day of month.`
+    : null;
