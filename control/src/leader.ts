@@ -13,7 +13,7 @@ import type { Fleet } from "./fleet/cluster/fleet.ts";
 import { keys } from "./fleet/cluster/keys.ts";
 import { clearStaleSessions } from "./fleet/cluster/stale-sessions.ts";
 import { createStormWatch } from "./fleet/cluster/storm/watch.ts";
-import { nodeTopic, routeTopic, taskTopic } from "./fleet/cluster/topics.ts";
+import { jobTopic, nodeTopic, routeTopic, taskTopic } from "./fleet/cluster/topics.ts";
 import { drainOnce } from "./fleet/nodes/drain/drain.ts";
 import { createLinkHistory } from "./fleet/nodes/events/links.ts";
 import { clearGone } from "./fleet/nodes/fence/fence.ts";
@@ -39,6 +39,8 @@ import type { OffsiteCopies } from "./tenants/databases/copies/offsite/round.ts"
 import { enqueueCopyRound } from "./tenants/databases/copies/rounds.ts";
 import { beginProofs, resumeProofs } from "./tenants/databases/proofs/store.ts";
 import { upgradeServers } from "./tenants/databases/upgrades/round.ts";
+import { createJobClock } from "./tenants/jobs/clock/apply.ts";
+import { settlePauses } from "./tenants/jobs/definitions/pauses.ts";
 import { enforceQuotas } from "./tenants/suspension/quota/enforce.ts";
 
 export interface LeaderDeps {
@@ -110,6 +112,10 @@ const offsiteCopiesMs = 5_000;
 const offsiteCopiesAtOnce = 4;
 const linkHistoryMs = 5_000;
 const analyticsMs = 60_000;
+/** How soon scheduled jobs that are due begin, unless it is known when the next one is. */
+const jobClockMs = 1_000;
+/** How soon a changed plan reaches scheduled jobs. */
+const jobPausesMs = 5_000;
 
 /**
  * Stands for leader as long as it lives, and while it leads runs the loops of which the cluster must have
@@ -127,13 +133,14 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
     async lead(leadership) {
       const aWake = () => createWake(clock);
       const [tasks, routes, crashes, replicas] = [aWake(), aWake(), aWake(), aWake()];
-      const [drains, fences] = [aWake(), aWake()];
+      const [drains, fences, jobs] = [aWake(), aWake(), aWake()];
       const wakeAll = (...wakes: Wake[]) => {
         for (const wake of wakes) wake.signal();
       };
       using _tasks = listener.on(taskTopic, () => wakeAll(tasks, replicas, drains));
       using _fences = listener.on(nodeTopic, fences.signal);
       using _routes = listener.on(routeTopic, routes.signal);
+      using _jobs = listener.on(jobTopic, jobs.signal);
       using _nodes = fleet.onChange("nodes", () => wakeAll(tasks, routes, replicas));
       using _placements = fleet.onChange("placements", () => wakeAll(tasks, routes, crashes, replicas));
       using _table = fleet.onChange("routes", () => wakeAll(routes, replicas));
@@ -195,6 +202,16 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
           await deps.keepAnalytics?.();
         }),
         runLoop({ ...loop("quotas"), wake: aWake(), periodMs: quotasMs }, () => enforceQuotas({ db, log })),
+        runLoop(
+          { ...loop("job clock"), wake: jobs, periodMs: jobClockMs },
+          createJobClock({
+            ...{ clock, db, epoch: leadership.epoch, log, lookAgain: jobs.signal, periodMs: jobClockMs },
+          }),
+        ),
+        runLoop({ ...loop("job pauses"), wake: aWake(), periodMs: jobPausesMs }, async () => {
+          const count = await settlePauses({ db, log });
+          if (count > 0) log.info({ count }, "scheduled jobs are paused, or not any more");
+        }),
         runLoop({ ...loop("databases"), wake: aWake(), periodMs: databasesMs }, async () => {
           const count = await enqueueNightly(db);
           if (count > 0) log.info({ count }, "databases are looked at tonight");

@@ -9,5 +9,8 @@ export const routeTopic = "svc_routes";
 /** Topic on which changes of `task` rows are announced to the leader. */
 export const taskTopic = "svc_tasks";
 
+/** Topic on which the leader's clock is told that some scheduled job is to fire at another time. */
+export const jobTopic = "svc_jobs";
+
 /** Topic on which the end of projects is announced to whoever holds agents' streams. */
 export const goneTopic = "svc_projects_gone";

@@ -6,7 +6,7 @@ import { channelSubject, clearAlert, raiseAlert } from "../../fleet/alerts/raise
 import { repositories } from "../../fleet/artifacts/repositories.ts";
 import { storageProblem } from "../../fleet/artifacts/storage-limit.ts";
 import { endPush } from "../../fleet/artifacts/store.ts";
-import { findChannelState, setChannelState } from "../../fleet/routes/store.ts";
+import { findChannelState } from "../../fleet/routes/store.ts";
 import { endDrains, removeTasks } from "../../fleet/tasks/change.ts";
 import { insertEvent, lockDeployment } from "../../fleet/tasks/deployment.ts";
 import { buildTask } from "../../fleet/tasks/kinds/build.ts";
@@ -19,6 +19,7 @@ import type { Deployment } from "../../stores/db/tables.ts";
 import { inTransaction } from "../../stores/db/transaction.ts";
 import type { WorkHandler } from "../../stores/work/worker.ts";
 import { warnOfBuild } from "./build-warnings.ts";
+import { pointChannel } from "./channel.ts";
 import type { DeployWorkerDeps, Effects, ReleaseOutcome } from "./effects.ts";
 import { type DeploymentFacts, readDeployFacts } from "./facts.ts";
 import { ociFailure } from "./oci/oci.ts";
@@ -334,7 +335,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
         if ((await findChannelState(tx, deployment))?.deployment_id === deployment.id) return;
         const move = { from: "deploying" as const, to: "stopped" as const, phase: "held", detail: heldDetail };
         if (!(await moveDeployment(tx, deployment.id, move, { finished_at: clock.now() }))) return;
-        await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped: true });
+        await pointChannel(tx, deployment, { deploymentId: deployment.id, stopped: true });
         await supersedeOthers(tx, deployment);
         // With what it has started before the stop was asked for.
         await retire(tx, deployment.id);
@@ -347,7 +348,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
     async activate(_, { deployment }) {
       await inTransaction(db, async (tx) => {
         if (!(await lockForChannel(tx, deployment, { held: false }))) return;
-        await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped: false });
+        await pointChannel(tx, deployment, { deploymentId: deployment.id, stopped: false });
         await insertEvent(tx, { deploymentId: deployment.id, phase: "routing" });
       });
     },
@@ -433,7 +434,7 @@ async function giveChannelBack(tx: Db, deployment: Deployment): Promise<void> {
   const state = await findChannelState(tx, deployment);
   if (state?.deployment_id !== deployment.id) return;
   const [previous] = await lockServing(tx, deployment);
-  await setChannelState(tx, deployment, {
+  await pointChannel(tx, deployment, {
     deploymentId: previous?.id ?? null,
     stopped: previous?.status === "stopped",
   });

@@ -9,6 +9,7 @@ import type { Db } from "../../stores/db/pool.ts";
 import type { Project } from "../../stores/db/tables.ts";
 import { wakeWork } from "../../stores/work/wake.ts";
 import { resumeBranches, wakeBranchesOf } from "../databases/store.ts";
+import { settleJobs } from "../jobs/definitions/change.ts";
 import { listServed } from "./store.ts";
 
 /**
@@ -40,6 +41,7 @@ export async function suspendProject(tx: Db, project: Project, reason: SuspendRe
     });
   await endDrains(tx, { projectIds: [project.id] });
   await wakeBranchesOf(tx, [project.id]);
+  await settleJobs(tx, project.id);
   await notify(tx, routeTopic);
   await wake(tx, project.id);
 }

@@ -21,6 +21,7 @@ import { enqueue } from "../../stores/work/queue.ts";
 import { recheckAfterMs } from "../../stores/work/recheck.ts";
 import type { WorkHandler } from "../../stores/work/worker.ts";
 import { moveDeployment } from "../deployments/store.ts";
+import { settleJobs } from "../jobs/definitions/change.ts";
 import { readSuspensionFacts } from "./facts.ts";
 import { tellAll } from "./request.ts";
 import { edgesWaitMs, nextSuspensionStep, type SuspensionFacts, type SuspensionStep } from "./steps.ts";
@@ -187,6 +188,7 @@ function suspensionEffects({ db, log }: SuspensionDeps): Effects {
           })
           .where("id", "=", project.id)
           .execute();
+        await settleJobs(tx, project.id);
         await tellAll(tx, project.id, "resumed", null);
         await clearAlert(tx, { projectId: project.id, event: "suspended", subject: "" });
         for (const { deploymentId, message, isOver } of failures) {

@@ -5,7 +5,7 @@ import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { hasEnded } from "../../../fleet/cluster/keys.ts";
 import { holdActive } from "../../../fleet/replicas/hold.ts";
 import { edgeProgress } from "../../../fleet/routes/progress.ts";
-import { findChannelState, setChannelState } from "../../../fleet/routes/store.ts";
+import { findChannelState } from "../../../fleet/routes/store.ts";
 import { endDrains, removeTasks } from "../../../fleet/tasks/change.ts";
 import { findDeployment, insertEvent, listHosts, lockDeployment } from "../../../fleet/tasks/deployment.ts";
 import { isServing } from "../../../fleet/tasks/deployment-status.ts";
@@ -18,6 +18,7 @@ import type { Deployment, Project, Task } from "../../../stores/db/tables.ts";
 import { inTransaction } from "../../../stores/db/transaction.ts";
 import type { WorkOutcome } from "../../../stores/work/queue.ts";
 import type { WorkHandler } from "../../../stores/work/worker.ts";
+import { pointChannel } from "../channel.ts";
 import { taskFacts } from "../facts.ts";
 import { isRetiring, retire } from "../retire/request.ts";
 import { deployDeadlines } from "../steps.ts";
@@ -175,7 +176,7 @@ async function startFailed(db: Db, deployment: Deployment, error: string): Promi
     await insertEvent(tx, { deploymentId: deployment.id, phase: "start-failed", detail: error });
     const state = await findChannelState(tx, deployment, { lock: true });
     if (state?.deployment_id === deployment.id && !state.stopped)
-      await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped: true });
+      await pointChannel(tx, deployment, { deploymentId: deployment.id, stopped: true });
     await removeTasks(
       tx,
       (await listWantedTasks(tx, deployment.id, "serve")).map((task) => task.id),
@@ -200,7 +201,7 @@ function changeChannel(
     if (!(await lockDeployment(tx, deployment.id, status))) return "not ours";
     const state = await findChannelState(tx, deployment, { lock: true });
     if (state?.deployment_id !== deployment.id) return "not ours";
-    if (state.stopped !== stopped) await setChannelState(tx, deployment, { deploymentId: deployment.id, stopped });
+    if (state.stopped !== stopped) await pointChannel(tx, deployment, { deploymentId: deployment.id, stopped });
     return "changed";
   });
 }

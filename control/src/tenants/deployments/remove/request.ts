@@ -1,7 +1,7 @@
 import { openStatuses } from "@svc/proto";
 import { sql } from "kysely";
 import { routeTopic } from "../../../fleet/cluster/topics.ts";
-import { findChannelState, setChannelState } from "../../../fleet/routes/store.ts";
+import { findChannelState } from "../../../fleet/routes/store.ts";
 import { endDrains } from "../../../fleet/tasks/change.ts";
 import { insertEvent } from "../../../fleet/tasks/deployment.ts";
 import { listTasks } from "../../../fleet/tasks/store.ts";
@@ -10,6 +10,7 @@ import type { Db } from "../../../stores/db/pool.ts";
 import type { Deployment } from "../../../stores/db/tables.ts";
 import { enqueue } from "../../../stores/work/queue.ts";
 import { listNames } from "../../hosts/hosts.ts";
+import { pointChannel } from "../channel.ts";
 import { moveDeployment } from "../store.ts";
 
 /** What the work knows of the removal that it carries out. */
@@ -44,7 +45,7 @@ export async function requestRemoval(tx: Db, deployment: Deployment, why: string
     );
   else await insertEvent(tx, { deploymentId: id, phase: "removing", detail: why });
   if (serves) {
-    await setChannelState(tx, deployment, { deploymentId: null, stopped: false });
+    await pointChannel(tx, deployment, { deploymentId: null, stopped: false });
     await endDrains(tx, { projectIds: [deployment.project_id], channel: deployment });
   }
   if (deployment.channel !== "production" && !(await isInUse(tx, deployment))) await releaseChannel(tx, deployment);

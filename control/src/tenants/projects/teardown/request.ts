@@ -6,6 +6,7 @@ import type { Db } from "../../../stores/db/pool.ts";
 import { enqueueAll } from "../../../stores/work/queue.ts";
 import { dropBranches } from "../../databases/store.ts";
 import { lockNamesOf, releaseDomains } from "../../domains/store.ts";
+import { retireProjectJobs } from "../../jobs/definitions/change.ts";
 
 /** What the work knows of the project that it takes down. */
 export interface Teardown {
@@ -32,6 +33,7 @@ export async function requestTeardown(tx: Db, projectIds: readonly string[]): Pr
     })
     .where("id", "in", projectIds)
     .execute();
+  await retireProjectJobs(tx, projectIds);
   // Before everything else of them: apps lose what they could still write to, and nothing waits for the edges.
   await dropBranches(tx, projectIds);
   const freed = await tx
