@@ -49,6 +49,7 @@ import { deploymentEndpoints } from "./tenants/deployments/endpoints.ts";
 import { createUploads, type Uploads } from "./tenants/deployments/upload/slots.ts";
 import { domainEndpoints } from "./tenants/domains/endpoints.ts";
 import { envEndpoints } from "./tenants/env/endpoints.ts";
+import { jobEndpoints } from "./tenants/jobs/endpoints.ts";
 import { metricsEndpoints } from "./tenants/metrics/endpoints.ts";
 import { projectEndpoints } from "./tenants/projects/endpoints.ts";
 import { registryCredentialEndpoints } from "./tenants/registries/endpoints.ts";
@@ -73,6 +74,7 @@ export const apiEndpoints: readonly Endpoint<TenantContext>[] = [
   ...deploymentEndpoints,
   ...envEndpoints,
   ...databaseEndpoints,
+  ...jobEndpoints,
   ...domainEndpoints,
   ...registryCredentialEndpoints,
   ...accountRegistryEndpoints,

@@ -157,8 +157,8 @@ function readQuery(spec: Endpoint, value: unknown): unknown {
 }
 
 /** Nobody has read the body of an upload by then. */
-const badQuery = ({ upload }: Endpoint, message: string): ApiError =>
-  new ApiError("VALIDATION", { message, closesConnection: upload });
+const badQuery = ({ badQuery: code, upload }: Endpoint, message: string): ApiError =>
+  new ApiError(code, { message, closesConnection: upload });
 
 /** A call without a body tolerates an empty object, which some clients send, and nothing else. */
 function readBody({ body: schema, badBody }: Endpoint, value: unknown): unknown {

@@ -47,7 +47,7 @@ export function declaredErrors(spec: Endpoint): DeclaredError[] {
     ...(changes && spec.access !== "none" ? usual("FORBIDDEN") : []),
     ...(spec.params === null ? [] : usual("NOT_FOUND")),
     // A parameter in the address that the call does not have.
-    ...usual("VALIDATION"),
+    ...usual(spec.badQuery),
     ...(changes ? bodyErrors(spec) : []),
     ...spec.errors.map(ofHandler),
     ...usual("INTERNAL", "UNAVAILABLE"),

@@ -48,6 +48,8 @@ export interface EndpointSpec<C, A extends Access, P, Q, B, R extends z.ZodType>
   reply: R;
   /** The code of a body that does not fit; VALIDATION unless said otherwise. */
   badBody?: ErrorCode;
+  /** The code of a query that does not fit; VALIDATION unless said otherwise. */
+  badQuery?: ErrorCode;
   /**
    * Codes that the handler itself may answer with. Those that follow from the rest of the spec (access, schemas,
    * limits) are not named again. A code with two statuses is named once for each.
@@ -113,6 +115,7 @@ export interface Endpoint<C = never> {
   /** The media type of the file that it is answered with; null: it is answered in JSON. */
   file: string | null;
   badBody: ErrorCode;
+  badQuery: ErrorCode;
   errors: readonly HandlerError[];
   upload: boolean;
   /** Null: an upload is multipart or JSON. */
@@ -145,6 +148,7 @@ export const endpointFor =
       reply: spec.reply,
       file: null,
       badBody: spec.badBody ?? "VALIDATION",
+      badQuery: spec.badQuery ?? "VALIDATION",
       errors: spec.errors ?? [],
       upload: spec.upload ?? false,
       uploadType: spec.uploadType ?? null,

@@ -117,7 +117,9 @@ export const job = replyObject({
 });
 export type JobReply = z.output<typeof job>;
 
-export const jobsQuery = z.strictObject({ channel: channel.default("production"), deployment: id.optional() });
+/** Without any: production. The preview of a pull request is named by the deployment that it serves. */
+export const jobsQuery = z.strictObject({ channel: channel.optional(), deployment: id.optional() });
+export type JobsQuery = z.output<typeof jobsQuery>;
 export const jobsReply = success({
   jobs: z.array(job),
   limits: replyObject({

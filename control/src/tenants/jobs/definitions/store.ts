@@ -7,6 +7,7 @@ import type { Job } from "../../../stores/db/tables.ts";
 import { enqueueAll } from "../../../stores/work/queue.ts";
 import { jobRunWork } from "../runs/begin.ts";
 import type { Definition, PauseCounts, Settled, Situation } from "./rules.ts";
+import type { LastRun } from "./view.ts";
 
 /** A channel of a project, or the preview of one pull request. */
 export interface JobPlace {
@@ -162,3 +163,46 @@ export async function wakeRuns(tx: Db, jobIds: readonly string[]): Promise<void>
 
 /** Tells the leader's clock that some job is to fire at another time. */
 export const announceJobs = (tx: Db): Promise<void> => notify(tx, jobTopic);
+
+/** Jobs of a channel that are not retired, by name. */
+export const listJobs = (db: Db, place: JobPlace): Promise<Job[]> =>
+  db
+    .selectFrom("job")
+    .selectAll()
+    .where("project_id", "=", place.project_id)
+    .where("channel", "=", place.channel)
+    .where("pr_number", "=", place.pr_number ?? 0)
+    .where("retired_at", "is", null)
+    .orderBy("name")
+    .execute();
+
+/** How many jobs of a project the plan has to have room for. */
+export async function countJobs(db: Db, projectId: string): Promise<number> {
+  const { count } = await db
+    .selectFrom("job")
+    .select((job) => job.fn.countAll<number>().as("count"))
+    .where("project_id", "=", projectId)
+    .where("retired_at", "is", null)
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+/** The newest run of each job that has any. */
+export async function listLastRuns(db: Db, jobIds: readonly string[]): Promise<Map<string, LastRun>> {
+  const { rows } = await sql<LastRun>`
+    select newest.*, attempt.exit_code from unnest(${jobIds}::uuid[]) as wanted (id)
+    join lateral (select * from job_run where job_id = wanted.id order by number desc limit 1) newest on true
+    left join lateral (
+      select exit_code from run where owner_kind = 'job' and owner_id = newest.id and finished_at is not null
+      order by number desc limit 1) attempt on true`.execute(db);
+  return new Map(rows.map((run) => [run.job_id, run]));
+}
+
+/** What its owner says of a job goes for all deployments to come. */
+export async function setUserEnabled(tx: Db, jobId: string, enabled: boolean): Promise<void> {
+  await tx
+    .updateTable("job")
+    .set({ user_enabled: enabled, updated_at: sql<Date>`now()` })
+    .where("id", "=", jobId)
+    .execute();
+}

@@ -1,0 +1,3 @@
+import { definitionEndpoints } from "./definitions/endpoints.ts";
+
+export const jobEndpoints = [...definitionEndpoints];
