@@ -235,6 +235,11 @@ const refusals: Readonly<Record<string, () => Promise<Answer>>> = {
   "422 VALIDATION": () => call("POST /projects", { body: { name: "Shop", type: "ssr", slug: "www" } }),
   "400 BAD_REQUEST": () => call("POST /account/set-password", { body: { newPassword: "short" } }),
   "408 BAD_REQUEST": halfAnUpload,
+  "400 INVALID_INPUT": async () => call(`GET /projects/${await project()}/jobs?channel=beta`),
+  "409 SCOPE_UNAVAILABLE": async () => {
+    const { id, project_id } = await api.newDeployment(await api.newProject(user));
+    return call(`GET /projects/${project_id}/jobs?deployment=${id}`);
+  },
   "400 INVALID_BODY": () => asAdmin(`POST /admin/users/${user.id}/role`, { role: "root" }),
   "422 INVALID_EMAIL": () => call("POST /waitlist", { body: { email: "ada@" } }),
   "413 UPLOAD_TOO_LARGE": async () => {
@@ -371,8 +376,6 @@ const refusals: Readonly<Record<string, () => Promise<Answer>>> = {
 /** Codes that only routes of sections that are not served yet can answer with, and one that nothing here can. */
 const notYet: Readonly<Partial<Record<ErrorCode, string>>> = {
   SCREENSHOT_UNAVAILABLE: "screenshots",
-  INVALID_INPUT: "jobs",
-  SCOPE_UNAVAILABLE: "jobs",
   ARTIFACT_UNAVAILABLE: "jobs",
 };
 

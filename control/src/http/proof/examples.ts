@@ -72,6 +72,7 @@ const bodies: Readonly<Record<string, (random: Random) => unknown>> = {
   "PATCH /projects/:id/alerts": () => ({ enabled: true, events: { deployFailed: { mail: false, webhook: true } } }),
   "PUT /projects/:id/alerts/webhook": () => ({ url: "https://hooks.svc.test/alerts" }),
   "POST /projects/:id/domains": (random) => ({ domain: `${unique(random, "shop-")}.example` }),
+  "PATCH /projects/:id/jobs/:jobId": () => ({ enabled: false }),
   "PATCH /projects/:id/domains/:domainId": () => ({ routingTarget: "disabled" }),
   "POST /admin/users/:id/ban": () => ({ reason: "spam", expiresInSeconds: 3600 }),
   "POST /admin/users/:id/role": () => ({ role: "user" }),

@@ -5,6 +5,7 @@ import { replaceInvite } from "../../identity/invites/store.ts";
 import { newWebhook } from "../../tenants/alerts/testing.ts";
 import { newBranch, newDroppedBranch } from "../../tenants/databases/testing/branch.ts";
 import { newDomain } from "../../tenants/domains/testing.ts";
+import { newJob } from "../../tenants/jobs/testing/job.ts";
 import type { TestApi, TestUser } from "../testing.ts";
 import type { ContractRoute } from "./contract.ts";
 
@@ -48,6 +49,12 @@ async function aDomain(api: TestApi, owner: TestUser): Promise<Target> {
   const { params, ...target } = await aProject(api, owner);
   const { id: domainId } = await newDomain(api.db, target.projectId ?? "", `${api.context.random.uuid()}.example`);
   return { ...target, params: { ...params, domainId } };
+}
+
+async function aJob(api: TestApi, owner: TestUser): Promise<Target> {
+  const { params, ...target } = await aProject(api, owner);
+  const { id: jobId } = await newJob(api.db, { project_id: target.projectId ?? "" });
+  return { ...target, params: { ...params, jobId } };
 }
 
 async function aTable(api: TestApi, owner: TestUser): Promise<Target> {
@@ -168,6 +175,7 @@ const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) =>
   ["/projects/:id/database", aBranch],
   ["/projects/:id/domains/:domainId", aDomain],
   ["/projects/:id/alerts/webhook", aWebhook],
+  ["/projects/:id/jobs/:jobId", aJob],
   ["/projects/:id", aProject],
   ["/deployments/:id", aDeployment],
   ["/tokens/:id", aToken],

@@ -10,6 +10,7 @@ import { newWebhook } from "../../../alerts/testing.ts";
 import { newBranch, newDroppedBranch } from "../../../databases/testing/branch.ts";
 import { aSource, formOf, manifestOf } from "../../../deployments/testing/source.ts";
 import { newDomain } from "../../../domains/testing.ts";
+import { newJob } from "../../../jobs/testing/job.ts";
 
 export interface World {
   api: TestApi;
@@ -568,6 +569,14 @@ export const changes: Readonly<Record<string, Change>> = {
     async arrange(world) {
       const { id } = await aProject(world);
       return { path: `/projects/${id}/domains`, body: { domain: `${randomUUID()}.example` }, target: id };
+    },
+  },
+  "PATCH /projects/:id/jobs/:jobId": {
+    action: "job.disable",
+    async arrange(world) {
+      const { id: target } = await aProject(world);
+      const { id } = await newJob(world.api.db, { project_id: target });
+      return { path: `/projects/${target}/jobs/${id}`, body: { enabled: false }, target };
     },
   },
   "PATCH /projects/:id/domains/:domainId": {
