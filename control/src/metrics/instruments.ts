@@ -106,6 +106,10 @@ export function createInstruments({ counter, gauge, histogram }: Pick<Meter, "co
       "database_copies_offsite_lag_seconds",
       "For how long changes may be missing off-site of the copy of which that is longest, of databases that are ready",
     ),
+    jobsClockLag: gauge(
+      "jobs_clock_lag_seconds",
+      "For how long the scheduled job that is due longest has been so; the leader looks every second",
+    ),
     factsFailed: counter("facts_failed_total", "Times that Postgres did not tell what the gauges of the fleet show"),
   };
 }

@@ -18,6 +18,7 @@ export const operatorCheckNames = [
   "work",
   "databases",
   "domains",
+  "jobs",
 ] as const;
 export type OperatorCheckName = (typeof operatorCheckNames)[number];
 

@@ -12,6 +12,7 @@ import { createLog } from "../../../log.ts";
 import { askMembers } from "../../../stores/etcd/index.ts";
 import { type EtcdServer, startCluster } from "../../../stores/etcd/testing.ts";
 import { newBranch } from "../../databases/testing/branch.ts";
+import { newJob } from "../../jobs/testing/job.ts";
 import { runChecks } from "./doctor.ts";
 import { doctor } from "./endpoints.ts";
 import { createLooks } from "./looks.ts";
@@ -76,7 +77,7 @@ test("every store is looked at: what is well says so, and a registry that is awa
   expect(check("etcd")).toMatchObject({ status: "ok", detail: expect.stringMatching(/^3 of 3 members/) });
   expect(check("postgres")).toMatchObject({ status: "ok", hint: null });
   expect(check("registry")).toMatchObject({ status: "fail", hint: expect.stringContaining("SVC_REGISTRY_URL") });
-  for (const name of ["leader", "clocks", "certificates", "secrets", "work", "placements"])
+  for (const name of ["leader", "clocks", "certificates", "secrets", "work", "placements", "jobs"])
     expect([name, check(name).status]).toEqual([name, "ok"]);
   expect(healthy).toBe(false);
   expect(answeredInMs).toBeLessThan(8_000);
@@ -191,6 +192,18 @@ test("work that is late, a task that nobody takes and a node without contact are
     hint: expect.stringContaining(deployment.id),
   });
   expect(check("nodes")).toMatchObject({ status: "fail" });
+});
+
+test("scheduled jobs that nobody begins are found", async () => {
+  const project = await api.newProject(await api.newUser());
+  const { id } = await newJob(api.db, { project_id: project.id, next_fire_at: new Date(Date.now() - 120_000) });
+  expect((await ask()).check("jobs")).toMatchObject({
+    status: "fail",
+    detail: expect.stringMatching(/^Scheduled jobs are due for \d+ s/),
+    hint: expect.stringContaining("leader"),
+  });
+  await api.db.deleteFrom("job").where("id", "=", id).execute();
+  expect((await ask()).check("jobs")).toMatchObject({ status: "ok" });
 });
 
 test("a change that keeps a tenant out for long is found, with the database that it is of", async () => {

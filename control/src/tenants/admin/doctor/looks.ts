@@ -18,6 +18,8 @@ import { judgeDomains } from "./domains/rules.ts";
 import { readDomainHealth } from "./domains/store.ts";
 import { judgeContent, judgeOpenEtcd, judgePlaintext } from "./exposure.ts";
 import type { Finding } from "./finding.ts";
+import { judgeJobs } from "./jobs/rules.ts";
+import { readJobHealth } from "./jobs/store.ts";
 import {
   judgeCertificates,
   judgeClocks,
@@ -125,6 +127,7 @@ export function createLooks({ config, db, fleet, registry, operators, clock, ran
       return judgePlacements(waiting, total);
     },
     work: async () => judgeWork(await readWork(db)),
+    jobs: async () => judgeJobs(await readJobHealth(db)),
     domains: async () => judgeDomains(await readDomainHealth(db), serversOf(config.domains.dnsServers).length),
     async databases() {
       const [copies, changes, unknown, offsite] = await Promise.all([

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { Db } from "../../../stores/db/pool.ts";
+import { readClockLag } from "../../jobs/clock/read.ts";
 
 /** What the gauges of the fleet show and only Postgres knows. */
 export interface StoredFacts {
@@ -15,6 +16,7 @@ export interface StoredFacts {
   uncopied: number;
   proofs: { verdict: "proven" | "failed"; count: number }[];
   proofAgeSeconds: number | null;
+  jobsLagSeconds: number;
   /** Null: no bucket is set. */
   notOffsite: { count: number; oldestSeconds: number; copyLagSeconds: number | null } | null;
 }
@@ -76,7 +78,9 @@ export async function readStoredFacts(db: Db, offsitePlace: string | null): Prom
       where file.backup_id = backup.id and file.place = ${offsitePlace}::text and file.complete_at is not null)`.execute(
     db,
   );
+  const jobsLagSeconds = await readClockLag(db);
   return {
+    jobsLagSeconds,
     notOffsite: offsitePlace === null ? null : (notOffsite.rows[0] ?? null),
     copies: copies.rows,
     copyLagSeconds: lags.rows[0]?.lag ?? null,

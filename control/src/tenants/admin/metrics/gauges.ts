@@ -56,7 +56,7 @@ const factGauges = [
   ...(["workItems", "workOldest", "tasksWaiting", "tasksRefused", "certificateDays"] as const),
   ...(["nodesDiskFull", "nodesMemoryShort", "nodes", "edgesBehind"] as const),
   ...(["databaseCopies", "databaseCopyLag", "databasesUncopied", "databaseProofs", "databaseProofAge"] as const),
-  ...(["backupsWaiting", "backupsWaitingAge", "copiesOffsiteLag"] as const),
+  ...(["backupsWaiting", "backupsWaitingAge", "copiesOffsiteLag", "jobsClockLag"] as const),
 ] as const;
 
 type AllFacts = StoredFacts & { machines: Awaited<ReturnType<GaugeSources["machines"]>>; inRotation: string[] };
@@ -102,6 +102,7 @@ function setFacts(metrics: Metrics, { fleet }: GaugeSources, facts: AllFacts): v
     metrics.backupsWaitingAge.set(facts.notOffsite.oldestSeconds);
     if (facts.notOffsite.copyLagSeconds !== null) metrics.copiesOffsiteLag.set(facts.notOffsite.copyLagSeconds);
   }
+  metrics.jobsClockLag.set(facts.jobsLagSeconds);
   metrics.nodesDiskFull.set(facts.diskFull);
   metrics.nodesMemoryShort.set(facts.memoryShort);
   for (const { role, status } of facts.machines) metrics.nodes.inc({ role, status });

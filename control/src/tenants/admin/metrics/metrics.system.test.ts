@@ -52,6 +52,7 @@ test("what a replica does can be read from its private address", async () => {
   expect(text).not.toMatch(/not-a-project-of-anybody|secret/);
   expect(seriesOf(text, 'svc_control_etcd_request_seconds_count{call="transaction"}')).toBeGreaterThan(0);
   expect(seriesOf(text, "svc_control_tasks_waiting")).toBe(0);
+  expect(seriesOf(text, "svc_control_jobs_clock_lag_seconds")).toBe(0);
   expect(text).toContain("nodejs_eventloop_lag_seconds");
   // What was read a moment ago is from one moment, in which all of them may have been in use.
   const idle = 'svc_control_postgres_connections{state="idle"}';
