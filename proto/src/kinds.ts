@@ -1,5 +1,5 @@
 /** What tasks and runs are made for, and go with. */
-export const ownerKinds = ["deployment", "database", "backup", "copy"] as const;
+export const ownerKinds = ["deployment", "database", "backup", "copy", "job"] as const;
 export type OwnerKind = (typeof ownerKinds)[number];
 
 /**
@@ -9,8 +9,8 @@ export type OwnerKind = (typeof ownerKinds)[number];
 export const taskKinds = ["build", "serve", "database", "backup", "keeper", "proof"] as const;
 export type TaskKind = (typeof taskKinds)[number];
 
-/** What a run can be: the release command of a deployment. */
-export const runKinds = ["release"] as const;
+/** What a run can be: the release command of a deployment, or an attempt at a run of a scheduled job. */
+export const runKinds = ["release", "job"] as const;
 export type RunKind = (typeof runKinds)[number];
 
 /** How far an edge is with sending its visitors away; the rest is in `EdgeState` of svc/edge/v1/edge.proto. */

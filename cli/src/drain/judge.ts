@@ -62,6 +62,7 @@ const words: Readonly<Record<NodeBlocker["waitsFor"], string>> = {
   requests: "ending requests",
   build: "building",
   release: "running a command",
+  job: "running a job",
   deploy: "being deployed",
   stop: "stopping",
   move: "waiting to be moved by somebody",

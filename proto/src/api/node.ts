@@ -31,6 +31,7 @@ export const blockerWaits = [
   "requests",
   "build",
   "release",
+  "job",
   "deploy",
   "stop",
   "move",

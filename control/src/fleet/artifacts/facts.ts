@@ -109,7 +109,9 @@ async function listReferrers(
   const { rows } = await sql<ReferrerRow>`
     with
       open_task as (
-        select distinct owner_id from task where project_id = any(${ids}) and reaped_at is null),
+        select distinct owner_id from task where project_id = any(${ids}) and reaped_at is null
+        union select deployment_id from job_run
+          where project_id = any(${ids}) and status in ('queued', 'waiting', 'running', 'cancel_requested')),
       serving as (
         select deployment_id from channel_state where project_id = any(${ids}) and deployment_id is not null),
       candidate as (

@@ -32,7 +32,7 @@ export interface Referrer {
   canBeRestored: boolean;
   /** A channel points at it. */
   served: boolean;
-  /** A task of it is not over on its node. */
+  /** A task of it is not over on its node, or a run of a job is to run in it. */
   hasOpenTask: boolean;
 }
 

@@ -308,6 +308,10 @@ export const runValue = z.object({
   finishedAt: z.string().nullable(),
   /** When the present state was reached, for deadlines. */
   changedAt: z.string(),
+  /** What is set aside for it until it is over; absent: nothing is. */
+  reserved: z
+    .object({ memoryMb: z.number().int(), cpuMillicores: z.number().int(), pidsLimit: z.number().int() })
+    .optional(),
 });
 
 /** Which table is in force: all entries under routes/table/ at the revision of this key. */

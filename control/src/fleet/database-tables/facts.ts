@@ -36,7 +36,7 @@ export async function loadBranchesOfNodes(
   nodes: readonly NodeUses[],
 ): Promise<ReadonlyMap<string, ReachableBranch[]>> {
   const channels = nodes.flatMap(({ nodeId, channels }) => channels.map((each) => ({ nodeId, ...each })));
-  const commands = nodes.flatMap(({ nodeId, deploymentIds }) => deploymentIds.map((id) => ({ nodeId, id })));
+  const commands = nodes.flatMap(({ nodeId, ownerIds }) => ownerIds.map((id) => ({ nodeId, id })));
   const { rows } = await sql<Row>`
     with used (at_node, project_id, channel) as (
       select * from unnest(
@@ -45,9 +45,12 @@ export async function loadBranchesOfNodes(
         ${channels.map(({ channel }) => channel)}::text[])
       union
       select command.at_node, deployment.project_id, deployment.channel
-      from unnest(
-        ${commands.map(({ nodeId }) => nodeId)}::uuid[],
-        ${commands.map(({ id }) => id)}::uuid[]) as command (at_node, id)
+      from (
+        select command.at_node, coalesce(job_run.deployment_id, command.id) as id
+        from unnest(
+          ${commands.map(({ nodeId }) => nodeId)}::uuid[],
+          ${commands.map(({ id }) => id)}::uuid[]) as command (at_node, id)
+        left join job_run on job_run.id = command.id) command
       join deployment on deployment.id = command.id),
     known (at_node, id) as (
       select used.at_node, database.id from used

@@ -36,8 +36,8 @@ export interface ReachableBranch {
 export interface Uses {
   /** Whose containers are there. */
   channels: readonly { projectId: string; channel: string }[];
-  /** Deployments whose commands run there. */
-  deploymentIds: readonly string[];
+  /** Deployments and runs of jobs whose commands run there. */
+  ownerIds: readonly string[];
 }
 
 /** A server that could be written to is the platform's alone while the branch is read-only. */

@@ -26,9 +26,7 @@ export function createDatabaseTables(
       channels: placements.flatMap(({ value: { projectId, channel } }) =>
         uuid.test(projectId) ? [{ projectId, channel }] : [],
       ),
-      deploymentIds: runs.flatMap(({ value: { ownerKind, ownerId } }) =>
-        ownerKind === "deployment" && uuid.test(ownerId) ? [ownerId] : [],
-      ),
+      ownerIds: runs.flatMap(({ value: { ownerId } }) => (uuid.test(ownerId) ? [ownerId] : [])),
     };
   };
   const load = createBatch<DatabaseEntry[]>({

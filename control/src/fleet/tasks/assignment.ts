@@ -6,7 +6,7 @@ import type { Clock } from "@svc/runtime/clock";
 import { sql } from "kysely";
 import { planOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
-import type { Task } from "../../stores/db/tables.ts";
+import type { Run, Task } from "../../stores/db/tables.ts";
 import type { Secrets } from "../../stores/secrets.ts";
 import { forNode, specOf } from "./kinds/index.ts";
 import type { Installation } from "./kinds/kind.ts";
@@ -48,7 +48,7 @@ async function loadPlacements(deps: AssignmentDeps, placementIds: readonly strin
   });
 }
 
-const workOf = ({ id, owner_kind, owner_id }: Pick<Task, "id" | "owner_kind" | "owner_id">): Work => ({
+const workOf = ({ id, owner_kind, owner_id }: Pick<Task | Run, "id" | "owner_kind" | "owner_id">): Work => ({
   ...{ id, ownerKind: owner_kind, ownerId: owner_id },
 });
 

@@ -1,8 +1,6 @@
-import { randomBytes } from "node:crypto";
 import { failureMessage } from "@svc/proto";
-import type { Clock } from "@svc/runtime/clock";
-import { pause, sleep } from "@svc/runtime/sleep";
-import { keys, type RunValue } from "../../fleet/cluster/keys.ts";
+import { sleep } from "@svc/runtime/sleep";
+import { createAttempts, seen } from "../../fleet/tasks/attempts.ts";
 import { insertEvent } from "../../fleet/tasks/deployment.ts";
 import { insertRun, type RunOutcome, setRunOutcome } from "../../fleet/tasks/run-rows.ts";
 import { cancelRun } from "../../fleet/tasks/runs.ts";
@@ -34,14 +32,7 @@ export function releaseEffects(
     outcome: RunOutcome,
   ) => Promise<void>,
 ): Effects<ReleaseSteps> {
-  const setRun = async (nodeId: string, run: RunValue, modRevision: bigint | null): Promise<boolean> => {
-    const key = keys.run(nodeId, run.attemptId);
-    const { succeeded } = await etcd.txn({
-      guards: [modRevision === null ? { key, compare: "absent" } : { key, compare: "modRevision", value: modRevision }],
-      ops: [{ put: { key, value: JSON.stringify(run) } }],
-    });
-    return succeeded;
-  };
+  const attempts = createAttempts({ clock, txn: (ops, guards) => etcd.txn({ guards, ops }) });
 
   /** Picks a node for an attempt and records it; null when none has room at this moment, or somebody else did. */
   async function placeAttempt(deployment: Deployment, project: Project, number: number): Promise<Run | null> {
@@ -70,39 +61,17 @@ export function releaseEffects(
         await sleep(clock, 1_000);
         return;
       }
-      const { id: attemptId, node_id: nodeId } = row;
-      const run: RunValue = {
-        attemptId,
-        kind: row.kind,
-        ownerKind: row.owner_kind,
-        ownerId: row.owner_id,
-        projectId: row.project_id,
-        state: "offered",
-        cancel: false,
-        acceptedBy: null,
-        token: null,
-        exitCode: null,
-        timedOut: false,
-        message: null,
-        startedAt: null,
-        finishedAt: null,
-        changedAt: clock.now().toISOString(),
-      };
-      if (await setRun(nodeId, run, null)) {
+      if (await attempts.offer(row)) {
         await insertEvent(db, { deploymentId: deployment.id, phase: "release-offered" });
       }
-      await seen(clock, () => fleet.findRun(attemptId) !== null);
+      await seen(clock, () => fleet.findRun(row.id) !== null);
     },
 
     async withdrawRelease({ run, detail }, { releaseNodeId }) {
       const found = fleet.findRun(run.attemptId);
       if (found === null || releaseNodeId === null || found.run.state !== run.state) return;
       // Only an attempt that was never granted can be here, and the guard keeps it so.
-      await setRun(
-        releaseNodeId,
-        { ...run, state: "not_started", message: detail, changedAt: clock.now().toISOString() },
-        found.modRevision,
-      );
+      await attempts.withdraw({ ...found, nodeId: releaseNodeId, run }, detail);
       await seen(clock, () => fleet.findRun(run.attemptId)?.run.state !== run.state);
     },
 
@@ -115,13 +84,7 @@ export function releaseEffects(
     async grantRelease({ run }) {
       const found = fleet.findRun(run.attemptId);
       if (found === null || found.run.state !== "accepted") return;
-      const granted: RunValue = {
-        ...found.run,
-        state: "granted",
-        token: randomBytes(16).toString("hex"),
-        changedAt: clock.now().toISOString(),
-      };
-      await setRun(found.nodeId, granted, found.modRevision);
+      await attempts.grant(found);
       await seen(clock, () => fleet.findRun(run.attemptId)?.run.state !== "accepted");
     },
 
@@ -153,10 +116,4 @@ export function releaseEffects(
       await fail(at, code, message, { release_status: "failed", release_error: error }, outcome);
     },
   };
-}
-
-/** Waits until this replica's own view shows its write, so that the next step does not rest on the past. */
-async function seen(clock: Clock, condition: () => boolean): Promise<void> {
-  const late = clock.abortAfter(2_000);
-  while (!condition() && !late.aborted) await pause(clock, 10, late);
 }

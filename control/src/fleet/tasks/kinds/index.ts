@@ -7,7 +7,7 @@ import { backup } from "./backup.ts";
 import { build } from "./build.ts";
 import { database } from "./database.ts";
 import { keeper } from "./keeper.ts";
-import type { Kind, KindRules, NodeFacts, RegistryNeeds } from "./kind.ts";
+import type { Kind, KindRules, NodeFacts, RegistryNeeds, TaskOwnerKind } from "./kind.ts";
 import { proof } from "./proof.ts";
 import { serve } from "./serve.ts";
 
@@ -24,6 +24,6 @@ export const rulesOf = (kind: TaskKind): KindRules => kinds[kind].rules;
 /** Throws when what is stored is not of the task's kind. */
 export const specOf = ({ kind, spec }: { kind: TaskKind; spec: unknown }): TaskSpec => kinds[kind].spec.parse(spec);
 export const needsOf = (spec: TaskSpec): RegistryNeeds => kindOf(spec).needs(spec);
-export const ownerKindOf = (spec: TaskSpec): OwnerKind => kindOf(spec).owner;
+export const ownerKindOf = (spec: TaskSpec): TaskOwnerKind => kindOf(spec).owner;
 export const forNode = (spec: TaskSpec, facts: NodeFacts<OwnerKind>): Placement["spec"] =>
-  kindOf(spec).forNode(spec, facts);
+  kindOf(spec).forNode(spec, facts as NodeFacts<TaskOwnerKind>);

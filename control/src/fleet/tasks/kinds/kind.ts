@@ -73,8 +73,11 @@ export interface Installation {
 /** What its node is told of a task rests on. */
 export type NodeFacts<O extends OwnerKind> = Installation & { owner: OwnerFacts[O] };
 
+/** Owners that have tasks: a run of a job has attempts only. */
+export type TaskOwnerKind = Exclude<OwnerKind, "job">;
+
 /** All that is particular to a kind of task: one module for each, and one line in `kinds`. */
-export interface Kind<Spec extends { kind: string }, O extends OwnerKind = OwnerKind> {
+export interface Kind<Spec extends { kind: string }, O extends TaskOwnerKind = TaskOwnerKind> {
   /** What such a task is made for. */
   owner: O;
   rules: KindRules;

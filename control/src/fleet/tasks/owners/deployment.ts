@@ -2,6 +2,8 @@ import { openStatuses } from "@svc/proto";
 import { canonicalJson } from "@svc/runtime/canonical-json";
 import { sql } from "kysely";
 import { planOfOwner } from "../../../identity/plans/of-user.ts";
+import type { Db } from "../../../stores/db/pool.ts";
+import type { Secrets } from "../../../stores/secrets.ts";
 import { branchOf } from "../../databases/ready.ts";
 import { holdDeployment, insertEvent, lockDeployment } from "../deployment.ts";
 import { openDeployment } from "../environment.ts";
@@ -10,6 +12,39 @@ import type { Owner, OwnerFacts } from "./owner.ts";
 
 /** What stands for variables of builds is made for this place, so that equal ones of two projects do not show. */
 const buildEnvAad = (projectId: string) => `project/${projectId}/build_env`;
+
+/**
+ * Deployments as nodes are told of them, each with the database that its channel has today, by id and without those that
+ * are gone. Rows of all are read at once; opening one throws `CannotOpen`.
+ */
+export async function loadDeployments(
+  { db, secrets }: { db: Db; secrets: Secrets },
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, () => ReturnType<typeof openDeployment>>> {
+  const among = sql<string>`any(${ids}::uuid[])`;
+  const [deployments, projects, branches] = await Promise.all([
+    db.selectFrom("deployment").selectAll().where("id", "=", among).execute(),
+    db
+      .selectFrom("project")
+      .selectAll()
+      .where("id", "in", (of) => of.selectFrom("deployment").select("project_id").where("id", "=", among))
+      .execute(),
+    db
+      .selectFrom("database")
+      .selectAll()
+      .where("status", "=", "ready")
+      .where("project_id", "in", (of) => of.selectFrom("deployment").select("project_id").where("id", "=", among))
+      .execute(),
+  ]);
+  const projectOf = new Map(projects.map((project) => [project.id, project]));
+  return new Map(
+    deployments.flatMap((row) => {
+      const project = projectOf.get(row.project_id);
+      if (project === undefined) return [];
+      return [[row.id, () => openDeployment(secrets, { deployment: row, project }, branchOf(branches, row))]];
+    }),
+  );
+}
 
 /**
  * A deployment has builds, containers that serve, and release commands. It begins a build that it lost anew; a command
@@ -34,16 +69,15 @@ export const deployment: Owner<OwnerFacts["deployment"]> = {
         .where("status", "=", "ready")
         .where("project_id", "in", (of) => of.selectFrom("deployment").select("project_id").where("id", "=", among))
         .execute(),
+    const [deployments, priorBuilds] = await Promise.all([
+      loadDeployments({ db, secrets }, [...new Set(work.map(({ ownerId }) => ownerId))]),
       listPriorBuilds(
         db,
         work.map(({ id }) => id),
       ),
     ]);
-    const projectOf = new Map(projects.map((project) => [project.id, project]));
     return new Map(
-      deployments.flatMap((row) => {
-        const project = projectOf.get(row.project_id);
-        if (project === undefined) return [];
+      [...deployments].map(([id, openOne]) => {
         const open = (): OwnerFacts["deployment"] => {
           const opened = openDeployment(
             secrets,
@@ -53,11 +87,12 @@ export const deployment: Owner<OwnerFacts["deployment"]> = {
               plan: project,
             },
           );
+          const opened = openOne();
           const envDigest = () =>
-            secrets.digest(Buffer.from(canonicalJson(opened.ownEnv)), buildEnvAad(row.project_id));
-          return { ...opened, envDigest, priorBuilds: priorBuilds.get(row.id) ?? [] };
+            secrets.digest(Buffer.from(canonicalJson(opened.ownEnv)), buildEnvAad(opened.project.id));
+          return { ...opened, envDigest, priorBuilds: priorBuilds.get(id) ?? [] };
         };
-        return [[row.id, open]];
+        return [id, open];
       }),
     );
   },

@@ -5,10 +5,11 @@ import { backup } from "./backup.ts";
 import { copy } from "./copy.ts";
 import { database } from "./database.ts";
 import { deployment } from "./deployment.ts";
+import { job } from "./job.ts";
 import type { OpenAttempt, Owner, OwnerFacts, Whose, Work } from "./owner.ts";
 
 /** Every kind of owner there is. */
-const owners: { readonly [K in OwnerKind]: Owner<OwnerFacts[K]> } = { deployment, database, backup, copy };
+const owners: { readonly [K in OwnerKind]: Owner<OwnerFacts[K]> } = { deployment, database, backup, copy, job };
 
 export const ownerOf = (kind: OwnerKind): Owner<OwnerFacts[OwnerKind]> => owners[kind];
 

@@ -1,7 +1,7 @@
 import type { Manifest } from "@svc/proto";
 import type { OwnerKind, RunKind } from "@svc/proto/kinds";
 import type { Db } from "../../../stores/db/pool.ts";
-import type { Branch, Channel, Deployment, Project } from "../../../stores/db/tables.ts";
+import type { Branch, Channel, Deployment, JobRun, Project } from "../../../stores/db/tables.ts";
 import type { Secrets } from "../../../stores/secrets.ts";
 import type { PriorBuild } from "../prior-builds.ts";
 
@@ -39,6 +39,14 @@ export interface OwnerFacts {
     branch: Branch;
     /** What the server keeps of its administrator's password. */
     adminVerifier(): string;
+  };
+  /** Of a run of a job whose deployment is still there: what its attempts run in, and with what. */
+  job: Pick<OwnerFacts["deployment"], "deployment" | "manifest" | "env" | "secretValues" | "databaseId"> & {
+    run: JobRun;
+    /** As the manifest has it. */
+    jobName: string;
+    /** Counts attempts that began, the one that is to begin included. */
+    attempt: number;
   };
 }
 

@@ -10,7 +10,7 @@ import type { OwnerFacts } from "../owners/owner.ts";
 /** What a run does and in which of its project's networks, apart from what every offer says of which attempt it is and whose. */
 export type RunWork = Pick<
   Exclude<MessageInitShape<typeof RunOfferSchema>, { $typeName: string }>,
-  "channel" | "image" | "command" | "env" | "redact" | "resources" | "timeoutSeconds"
+  "channel" | "image" | "command" | "env" | "redact" | "databaseId" | "resources" | "timeoutSeconds"
 >;
 
 /** What its node is told of a run rests on. */
@@ -34,4 +34,25 @@ export interface KindOfRun<O extends OwnerKind = OwnerKind> {
   waitsFor: BlockerWait;
   /** The work as its node is offered it, secrets included; null when the owner has none, or not any more. */
   forNode(facts: RunFacts<O>): RunWork | null;
+}
+
+/** A command in the image of a deployment, with what its containers have; null when that image is not known (any more). */
+export function commandWork({
+  deployment: { channel, artifact_repository: repository, artifact_digest: digest },
+  plan,
+  registryHost,
+  secretValues,
+  ...work
+}: Pick<OwnerFacts["deployment"], "deployment" | "env" | "secretValues" | "databaseId"> &
+  Required<Pick<RunWork, "command" | "resources" | "timeoutSeconds">> & {
+    plan: Plan;
+    registryHost: string;
+  }): RunWork | null {
+  if (repository === null || digest === null) return null;
+  const { command, env, databaseId, resources, timeoutSeconds } = work;
+  return {
+    ...{ channel, command, env, databaseId, resources, timeoutSeconds },
+    image: { reference: `${registryHost}/${repository}@${digest}`, maxSizeMb: plan.storage_mb },
+    redact: [...secretValues],
+  };
 }
