@@ -14,6 +14,7 @@ import { keys } from "./fleet/cluster/keys.ts";
 import { clearStaleSessions } from "./fleet/cluster/stale-sessions.ts";
 import { createStormWatch } from "./fleet/cluster/storm/watch.ts";
 import { jobTopic, nodeTopic, routeTopic, taskTopic } from "./fleet/cluster/topics.ts";
+import { jobRunTopic, nodeTopic, routeTopic, taskTopic } from "./fleet/cluster/topics.ts";
 import { drainOnce } from "./fleet/nodes/drain/drain.ts";
 import { createLinkHistory } from "./fleet/nodes/events/links.ts";
 import { clearGone } from "./fleet/nodes/fence/fence.ts";
@@ -41,6 +42,7 @@ import { beginProofs, resumeProofs } from "./tenants/databases/proofs/store.ts";
 import { upgradeServers } from "./tenants/databases/upgrades/round.ts";
 import { createJobClock } from "./tenants/jobs/clock/apply.ts";
 import { settlePauses } from "./tenants/jobs/definitions/pauses.ts";
+import { driveJobRuns } from "./tenants/jobs/runs/round.ts";
 import { enforceQuotas } from "./tenants/suspension/quota/enforce.ts";
 
 export interface LeaderDeps {
@@ -89,7 +91,9 @@ const drainMs = 5_000;
 /** Loops are woken by what changes; the period only catches what nobody announced. */
 const periodMs = 2_000;
 /** Loops that look at everything rest after each round, so that a burst of changes is not as many rounds. */
-const restMs = { scheduler: 0, routes: 20, replicas: 100, drains: 100, crashes: 500 } as const;
+const restMs = { scheduler: 0, routes: 20, replicas: 100, drains: 100, crashes: 500, jobRuns: 50 } as const;
+/** Pauses between attempts end, and waits for room. */
+const jobRunsMs = 1_000;
 const housekeepingMs = 3_600_000;
 const collectingMs = 60_000;
 const quotasMs = 60_000;
@@ -134,6 +138,7 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
       const aWake = () => createWake(clock);
       const [tasks, routes, crashes, replicas] = [aWake(), aWake(), aWake(), aWake()];
       const [drains, fences, jobs] = [aWake(), aWake(), aWake()];
+      const [drains, fences, jobRuns] = [aWake(), aWake(), aWake()];
       const wakeAll = (...wakes: Wake[]) => {
         for (const wake of wakes) wake.signal();
       };
@@ -141,6 +146,8 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
       using _fences = listener.on(nodeTopic, fences.signal);
       using _routes = listener.on(routeTopic, routes.signal);
       using _jobs = listener.on(jobTopic, jobs.signal);
+      using _jobRuns = listener.on(jobRunTopic, jobRuns.signal);
+      using _runs = fleet.onChange("runs", jobRuns.signal);
       using _nodes = fleet.onChange("nodes", () => wakeAll(tasks, routes, replicas));
       using _placements = fleet.onChange("placements", () => wakeAll(tasks, routes, crashes, replicas));
       using _table = fleet.onChange("routes", () => wakeAll(routes, replicas));
@@ -193,6 +200,9 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         runLoop({ ...loop("crashes"), wake: crashes, restMs: restMs.crashes }, createCrashNotes({ db, fleet, log })),
         runLoop({ ...loop("housekeeping"), wake: aWake(), periodMs: housekeepingMs }, () =>
           keepHouse(db, log, { previewIdleDays: deps.previewIdleDays ?? 0 }),
+        ),
+        runLoop({ ...loop("job runs"), wake: jobRuns, restMs: restMs.jobRuns, periodMs: jobRunsMs }, () =>
+          driveJobRuns({ clock, db, etcd, fleet, leadership, log }),
         ),
         runLoop({ ...loop("runs"), wake: aWake(), periodMs: housekeepingMs }, () => sweepRuns({ clock, db, etcd })),
         runLoop({ ...loop("resources"), wake: aWake(), periodMs: foldMs }, async () => {

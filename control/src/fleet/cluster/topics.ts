@@ -14,3 +14,6 @@ export const jobTopic = "svc_jobs";
 
 /** Topic on which the end of projects is announced to whoever holds agents' streams. */
 export const goneTopic = "svc_projects_gone";
+
+/** Topic on which runs of jobs that began, or are to end, are announced to the leader. */
+export const jobRunTopic = "svc_job_runs";

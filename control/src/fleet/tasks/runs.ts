@@ -3,6 +3,7 @@ import type { Db } from "../../stores/db/pool.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import { isRunOver, keyParts, keys, prefix, type RunValue, runValue } from "../cluster/keys.ts";
+import type { SeenRun } from "./attempts.ts";
 import { listWaiting } from "./owners/index.ts";
 
 /**
@@ -13,11 +14,11 @@ export async function findRun(
   { etcd, fleet }: { etcd: Etcd; fleet: Fleet },
   nodeId: string,
   attemptId: string,
-): Promise<{ nodeId: string; run: RunValue } | null> {
+): Promise<SeenRun | null> {
   const seen = fleet.findRun(attemptId);
   if (seen !== null) return seen;
   const entry = await etcd.get(keys.run(nodeId, attemptId));
-  return entry === null ? null : { nodeId, run: runValue.parse(JSON.parse(entry.value)) };
+  return entry && { nodeId, run: runValue.parse(JSON.parse(entry.value)), modRevision: entry.modRevision };
 }
 
 /** Asks the node of an attempt to end it, or never to start it. Nothing happens when it is over, or asked already. */

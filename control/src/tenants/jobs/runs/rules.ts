@@ -1,7 +1,7 @@
 // @pure
 import { limits, plural } from "@svc/proto";
 import type { RunValue } from "../../../fleet/cluster/keys.ts";
-import type { Job, JobRun, Run } from "../../../stores/db/tables.ts";
+import type { Job, JobRun } from "../../../stores/db/tables.ts";
 
 /** Of a run that waits, was skipped, or has ended: a word for programs, and a sentence for people. */
 export interface Said {
@@ -62,15 +62,19 @@ export function beginOf(
     : { do: "insert", status: "waiting", said: said("overlap") };
 }
 
+/** What is written down of an attempt that is over. */
+export const outcomes = ["succeeded", "failed", "timed_out", "canceled", "unknown", "not_started"] as const;
+export type Outcome = (typeof outcomes)[number];
+
 /** How one attempt went. */
 export interface AttemptEnd extends Said {
-  outcome: NonNullable<Run["outcome"]>;
+  outcome: Outcome;
   exitCode: number | null;
 }
 
 /** Failures of which it is certain that the command has ended, and which a retry may mend. */
-const determinate: ReadonlySet<string> = new Set(["failed", "timed_out"]);
-export const isRetried = ({ outcome }: Pick<AttemptEnd, "outcome">): boolean => determinate.has(outcome);
+const determinate: ReadonlySet<Outcome> = new Set(["failed", "timed_out"]);
+export const isRetried = (outcome: Outcome): boolean => determinate.has(outcome);
 
 type Evidence = Pick<RunValue, "state" | "cancel" | "exitCode" | "timedOut" | "message">;
 
@@ -164,7 +168,7 @@ export function afterAttempt(end: AttemptEnd, { begun, neverBegan, retries, ...a
     case "failed":
     case "timed_out": {
       const last = { ends: { status: end.outcome, reason, message } } as const;
-      if (!isRetried(end) || begun > retries) return last;
+      if (!isRetried(end.outcome) || begun > retries) return last;
       if (asked.isCancelRequested) return end.outcome === "timed_out" ? last : canceled;
       const left = plural(retries + 1 - begun, "attempt");
       return { againMs: retryAfterMs(begun), begun, reason: "retry", message: `${message} ${left} left.` };

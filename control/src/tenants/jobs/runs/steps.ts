@@ -63,7 +63,7 @@ export type JobRunStep =
   /** It is to run in what its channel serves by now. */
   | { do: "move"; deploymentId: string }
   /** It wants a node. */
-  | { do: "place"; number: number }
+  | { do: "place" }
   | { do: "offer"; attempt: OpenAttempt }
   /** Nobody is to start the attempt any more. */
   | { do: "withdraw"; attempt: OpenAttempt; run: RunValue; detail: string }
@@ -130,7 +130,7 @@ function waitingStep(facts: JobRunFacts): JobRunStep {
   }
   if (attempt !== null) return offeredStep(facts, attempt);
   if (retryAt !== null && retryAt > now) return wait;
-  if (!isPast(now, retryAt ?? facts.createdAt, roomWaitMs)) return { do: "place", number: facts.neverBegan };
+  if (!isPast(now, retryAt ?? facts.createdAt, roomWaitMs)) return { do: "place" };
   const { last } = facts;
   if (last === null) return { do: "end", ending: tooLate(reason) };
   const message = `${last.message ?? "The last attempt failed."} No node had room for another one.`;

@@ -1,0 +1,46 @@
+import { type JobRunStatus, openJobRunStatuses } from "@svc/proto";
+import { sql } from "kysely";
+import { jobRunTopic } from "../../../fleet/cluster/topics.ts";
+import { notify } from "../../../stores/db/notify.ts";
+import type { Db } from "../../../stores/db/pool.ts";
+import type { JobRun } from "../../../stores/db/tables.ts";
+import type { Ending } from "./rules.ts";
+
+/** Locks the job of a run, which comes before the run's own row; false when it is gone. */
+export async function lockJob(tx: Db, jobId: string): Promise<boolean> {
+  const job = await tx.selectFrom("job").select("id").where("id", "=", jobId).forNoKeyUpdate().executeTakeFirst();
+  return job !== undefined;
+}
+
+/**
+ * The one place where a run that was open ends for good: it never has another status. Null when it is not in one of `from`, and
+ * then nothing happened. What else is to follow from the end of a run belongs here, in the same transaction.
+ */
+export async function endRun(
+  tx: Db,
+  { jobId, runId, from = openJobRunStatuses }: { jobId: string; runId: string; from?: readonly JobRunStatus[] },
+  { status, reason, message }: Ending,
+): Promise<JobRun | null> {
+  if (!(await lockJob(tx, jobId))) return null;
+  const run = await tx
+    .updateTable("job_run")
+    .set({ status, reason, message, retry_at: null, finished_at: sql<Date>`now()` })
+    .where("id", "=", runId)
+    .where("status", "in", [...from])
+    .returningAll()
+    .executeTakeFirst();
+  if (run === undefined) return null;
+  if (status === "succeeded") {
+    await tx.updateTable("job").set({ last_success_at: sql<Date>`now()` }).where("id", "=", jobId).execute();
+  }
+  // It may be begun from now on, and waits for room from now on.
+  await tx
+    .updateTable("job_run")
+    .set({ retry_at: sql<Date>`now()`, reason: null, message: null })
+    .where("job_id", "=", jobId)
+    .where("status", "=", "waiting")
+    .where("reason", "=", "overlap")
+    .execute();
+  await notify(tx, jobRunTopic);
+  return run;
+}

@@ -1,0 +1,125 @@
+import { createHash } from "node:crypto";
+import type { Clock } from "@svc/runtime/clock";
+import { createLimiter } from "@svc/runtime/limiter";
+import type { Fleet } from "../../../fleet/cluster/fleet.ts";
+import { isRunOver } from "../../../fleet/cluster/keys.ts";
+import { commandRequest } from "../../../fleet/scheduler/commands.ts";
+import { explainRefusal, type Hints, type PlacementRequest } from "../../../fleet/scheduler/placement.ts";
+import { listReservations, listSchedulableNodes } from "../../../fleet/scheduler/snapshot.ts";
+import { type Attempts, createAttempts, type SeenRun } from "../../../fleet/tasks/attempts.ts";
+import { cancelRun } from "../../../fleet/tasks/runs.ts";
+import { planOfUser } from "../../../identity/plans/of-user.ts";
+import type { Log } from "../../../log.ts";
+import type { Db } from "../../../stores/db/pool.ts";
+import type { Etcd, Leadership } from "../../../stores/etcd/index.ts";
+import { applyStep } from "./apply.ts";
+import { type Placing, placeAttempts } from "./placing.ts";
+import { type ReadRuns, readOpenRuns } from "./read.ts";
+import { said } from "./rules.ts";
+import { type JobRunFacts, type JobRunStep, nextJobRunStep } from "./steps.ts";
+
+export interface JobRunDeps {
+  clock: Clock;
+  db: Db;
+  etcd: Etcd;
+  fleet: Fleet;
+  leadership: Pick<Leadership, "epoch" | "txn">;
+  log: Log;
+}
+
+/** Runs whose next steps are done at once: each is a transaction or two. */
+const stepsAtOnce = 16;
+
+/**
+ * One round over all runs of jobs that are not over. Every step may be repeated, and is done only while what it was decided on is
+ * there. A run is nobody's while it runs: hours of it cost a row in each round.
+ */
+export async function driveJobRuns(deps: JobRunDeps): Promise<void> {
+  const { clock, leadership, log } = deps;
+  const attempts = createAttempts({ clock, txn: (ops, guards) => leadership.txn(ops, guards) });
+  const read = await readOpenRuns(deps);
+  const decided = read.runs.map((facts) => ({ facts, step: nextJobRunStep(facts) }));
+  const wanting = decided.filter(({ step }) => step.do === "place").map(({ facts }) => facts);
+  const placings = wanting.length === 0 ? new Map<string, Placing>() : await placeAll(deps, read, wanting);
+  const inTurn = createLimiter({ total: stepsAtOnce });
+  const done = await Promise.allSettled([
+    ...decided.map(({ facts, step }) =>
+      inTurn(() => applyStep({ ...deps, attempts }, read, facts, placed(facts, step, placings))),
+    ),
+    ...read.unwanted.map((seen) => inTurn(() => clear(deps, attempts, seen))),
+  ]);
+  const failed = done.filter((each) => each.status === "rejected");
+  // What went wrong with one is no trouble of the others, which have had their turn.
+  for (const { reason } of failed.slice(1)) log.warn({ err: reason }, "a step of a job's run failed");
+  if (failed[0] !== undefined) throw failed[0].reason;
+}
+
+/** What to do for a run, once it is known which nodes have room. */
+function placed(facts: JobRunFacts, step: JobRunStep, placings: ReadonlyMap<string, Placing>) {
+  if (step.do !== "place") return step;
+  const placing = placings.get(facts.id) ?? { turn: true };
+  if ("nodeId" in placing) return { do: "make", nodeId: placing.nodeId } as const;
+  if ("turn" in placing) return { do: "wait" } as const;
+  const note = said("capacity");
+  return { do: "note", said: { ...note, message: `${note.message} (${explainRefusal(placing.refused)})` } } as const;
+}
+
+const orderOf = (jobId: string): string => createHash("sha256").update(jobId).digest("hex");
+
+async function placeAll(
+  { db, fleet }: JobRunDeps,
+  { runs }: ReadRuns,
+  wanting: readonly JobRunFacts[],
+): Promise<Map<string, Placing>> {
+  const deployments = await db
+    .selectFrom("deployment")
+    .innerJoin("project", "project.id", "deployment.project_id")
+    .select(["deployment.id", "deployment.project_id", "artifact_size", "artifact_os", "artifact_architecture"])
+    .select("project.owner_id")
+    .where("deployment.id", "in", [...new Set(wanting.map(({ deploymentId }) => deploymentId))])
+    .execute();
+  const plans = new Map<string, Awaited<ReturnType<typeof planOfUser>>>();
+  for (const { owner_id } of deployments) {
+    if (!plans.has(owner_id)) plans.set(owner_id, await planOfUser(db, owner_id));
+  }
+  const deploymentOf = new Map(deployments.map((each) => [each.id, each]));
+  // The same ones first in every round, and none because of its name or its age.
+  const inOrder = wanting.toSorted((a, b) => (orderOf(a.jobId) < orderOf(b.jobId) ? -1 : 1));
+  const requests = inOrder.flatMap(({ id, deploymentId }): PlacementRequest[] => {
+    const deployment = deploymentOf.get(deploymentId);
+    const plan = deployment && plans.get(deployment.owner_id);
+    if (deployment === undefined || plan === undefined) return [];
+    return [commandRequest({ id, ownerId: id, specHash: deploymentId }, deployment, plan)];
+  });
+  const starting = new Map<string, number>();
+  for (const { attempt } of runs) {
+    const state = attempt?.run?.state;
+    if (attempt === null || (state !== undefined && (state === "started" || isRunOver(state)))) continue;
+    starting.set(attempt.nodeId, (starting.get(attempt.nodeId) ?? 0) + 1);
+  }
+  const nodes = await listSchedulableNodes(db, fleet);
+  return placeAttempts(
+    { nodes, taken: listReservations(fleet), starting, hints: holdersOf(fleet, deploymentOf) },
+    requests,
+  );
+}
+
+/** Nodes that have the image of a deployment, since a container of it runs there. */
+function holdersOf(
+  fleet: Pick<JobRunDeps["fleet"], "placements" | "observation">,
+  of: ReadonlyMap<string, unknown>,
+): Hints {
+  const images = new Map<string, Set<string>>();
+  for (const { nodeId, placement } of fleet.placements()) {
+    if (!of.has(placement.ownerId) || placement.kind !== "serve") continue;
+    if (fleet.observation(nodeId, placement.placementId)?.observed !== "running") continue;
+    images.set(placement.ownerId, (images.get(placement.ownerId) ?? new Set()).add(nodeId));
+  }
+  return { images, failures: new Map() };
+}
+
+/** Ends what nobody waits for, and forgets it once it is over. */
+async function clear({ clock, etcd }: JobRunDeps, attempts: Attempts, seen: SeenRun): Promise<void> {
+  if (isRunOver(seen.run.state)) await attempts.forget(seen);
+  else if (!seen.run.cancel) await cancelRun(etcd, seen.nodeId, seen.run.attemptId, clock.now());
+}
