@@ -15,10 +15,10 @@ import { createLog } from "../../../log.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
 
-/** Numbers from 0 to below 1, the same ones for the same seed. */
 /** What every build here warns of. */
 export const buildWarnings = ["There is nothing to see.", "It is empty."] as const;
 
+/** Numbers from 0 to below 1, the same ones for the same seed. */
 export type Random = () => number;
 
 export function createRandom(seed: number): Random {
@@ -42,6 +42,12 @@ export interface VirtualFleet extends AsyncDisposable {
   runningReleases: ReadonlyMap<string, string>;
   /** Attempts that began while another one of the same project ran. */
   overlaps: readonly string[];
+  /** How often the command of each attempt at a job was started, by the attempt's id. */
+  jobStarts: ReadonlyMap<string, number>;
+  /** Attempts at jobs whose command runs now, with their runs. */
+  runningJobs: ReadonlyMap<string, string>;
+  /** What becomes of a job's command that was started; null: it runs on. One that is asked to end does, unless this says otherwise. */
+  jobs: (run: RunValue) => Partial<RunValue> | null;
   /** Artifacts that builds pushed, as repository@digest. */
   pushed: ReadonlySet<string>;
   /** Deployments whose app never answers its health path. */
@@ -146,11 +152,31 @@ export async function startVirtualFleet(options: {
     }
   }
 
+  const jobStarts = new Map<string, number>();
+  const runningJobs = new Map<string, string>();
+
+  /** The same of an attempt at a job that was granted. */
+  function nextJob(run: RunValue): RunValue | null {
+    const changedAt = now().toISOString();
+    const { attemptId } = run;
+    if (run.state === "granted") {
+      if (run.cancel && !runningJobs.has(attemptId)) return { ...run, state: "not_started", changedAt };
+      if (!runningJobs.has(attemptId)) jobStarts.set(attemptId, (jobStarts.get(attemptId) ?? 0) + 1);
+      runningJobs.set(attemptId, run.ownerId);
+      return { ...run, state: "started", startedAt: changedAt, changedAt };
+    }
+    const ends = self.jobs(run) ?? (run.cancel ? { exitCode: 143 } : null);
+    if (ends === null) return null;
+    runningJobs.delete(attemptId);
+    return { ...run, state: "exited", finishedAt: changedAt, changedAt, ...ends };
+  }
+
   /** What an agent's answer makes of a run; null when it has nothing to say. */
   function nextRun(run: RunValue): RunValue | null {
     if (isRunOver(run.state)) return null;
     const changedAt = now().toISOString();
     const { attemptId, ownerId: deploymentId } = run;
+    if (run.kind === "job" && (run.state === "granted" || run.state === "started")) return nextJob(run);
     switch (run.state) {
       case "offered":
       case "accepted":
@@ -247,8 +273,10 @@ export async function startVirtualFleet(options: {
     }
   }
 
-  const loops = Promise.all([...nodeIds.map(node), edge()]);
-  return {
+  const self: VirtualFleet = {
+    jobStarts,
+    runningJobs,
+    jobs: () => ({ exitCode: 0 }),
     releaseStarts,
     runningReleases,
     overlaps,
@@ -273,4 +301,6 @@ export async function startVirtualFleet(options: {
       await fleet[Symbol.asyncDispose]();
     },
   };
+  const loops = Promise.all([...nodeIds.map(node), edge()]);
+  return self;
 }
