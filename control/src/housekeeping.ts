@@ -16,6 +16,7 @@ import { forgetVolumes } from "./tenants/databases/volumes/forget.ts";
 import { expireLogs } from "./tenants/deployments/logs/expire.ts";
 import { expireIdle } from "./tenants/deployments/remove/expire.ts";
 import { releaseRedirects } from "./tenants/hosts/hosts.ts";
+import { forgetJobs } from "./tenants/jobs/definitions/forget.ts";
 
 /** How long what is only of use for looking back is kept. */
 const keptDays = { work: 7, acceptedDeploys: 1, logs: 30, traffic: 400, resourceHours: 90 } as const;
@@ -58,6 +59,7 @@ export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRule
     nodeEvents: () => expireNodeEvents(db),
     certificates: () => forgetCertificates(db),
     alerts: () => forgetAlerts(db),
+    jobs: () => forgetJobs(db),
   };
   const counts: Record<string, number> = {};
   for (const [part, keep] of Object.entries(parts)) {

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { type Channel, manifestSchema } from "@svc/proto";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -8,6 +9,7 @@ import { pointChannel } from "../../deployments/channel.ts";
 import { requestRemoval } from "../../deployments/remove/request.ts";
 import { suspendProject } from "../../suspension/request.ts";
 import { newJob } from "../testing/job.ts";
+import { forgetJobs } from "./forget.ts";
 import { settlePauses } from "./pauses.ts";
 
 let api: TestApi;
@@ -227,6 +229,31 @@ test("a project that is deleted has no job from that moment on, and none is left
   await api.db.deleteFrom("channel_state").where("project_id", "=", project.id).execute();
   await api.db.deleteFrom("project").where("id", "=", project.id).execute();
   expect(await jobsNow()).toEqual({});
+});
+
+test("a job that nothing has any more is forgotten after 90 days, with its runs, once none is under way", async () => {
+  const days = (count: number) => new Date(Date.now() - count * 86_400_000);
+  const of = { project_id: project.id };
+  const [old, recent, live] = [
+    await newJob(api.db, { ...of, retired_at: days(91) }),
+    await newJob(api.db, { ...of, retired_at: days(89) }),
+    await newJob(api.db, of),
+  ];
+  const run = {
+    job_id: old.id,
+    ...of,
+    deployment_id: old.deployment_id,
+    trigger: "manual",
+    status: "running",
+  } as const;
+  const { id } = await api.db.insertInto("job_run").values(run).returning("id").executeTakeFirstOrThrow();
+  const attempt = { ...of, kind: "job", owner_kind: "job", owner_id: id, number: 1, node_id: randomUUID() } as const;
+  await api.db.insertInto("run").values(attempt).execute();
+  expect(await forgetJobs(api.db)).toBe(0);
+  await api.db.updateTable("job_run").set({ status: "succeeded" }).where("id", "=", id).execute();
+  expect(await forgetJobs(api.db)).toBe(1);
+  expect(Object.keys(await jobsNow()).sort()).toEqual([recent.name, live.name].sort());
+  expect(await api.db.selectFrom("run").select("id").where("owner_id", "=", id).execute()).toEqual([]);
 });
 
 test("switches, switching by hand and pauses of one project do not wait for one another for ever", async () => {
