@@ -18,10 +18,10 @@ export interface Principal {
  * Who may use a route:
  * none: everybody, signed in or not. any: every credential but a set-up key for CI.
  * full: sessions and keys without scopes. session: sessions only. admin: administrators with full access.
- * scope: full access, or a key with the scope; `orCiKey` also admits a `ci:deploy` key, and then the handler
+ * scope: full access, or a key with the scope, and also with `and` where there is one; `orCiKey` also admits a `ci:deploy` key, and then the handler
  * shows it nothing but its own project and what it created.
  */
-export type Access = "none" | "any" | "full" | "session" | "admin" | { scope: Scope; orCiKey?: boolean };
+export type Access = "none" | "any" | "full" | "session" | "admin" | { scope: Scope; and?: Scope; orCiKey?: boolean };
 
 export interface Denial {
   code: ErrorCode;
@@ -50,7 +50,10 @@ export function denial(principal: Principal | null, access: Access): Denial | nu
     case "admin":
       return adminDenial(principal);
     default:
-      return scopeDenial(principal, access.scope, access.orCiKey ?? false);
+      return (
+        scopeDenial(principal, access.scope, access.orCiKey ?? false) ??
+        (access.and === undefined ? null : scopeDenial(principal, access.and, false))
+      );
   }
 }
 

@@ -45,6 +45,7 @@ export function accessText(access: Access): string {
     case "admin":
       return "An administrator's session or full-access key.";
     default:
+      if (access.and !== undefined) return `Scopes ${access.scope} and ${access.and}, both.`;
       return `Scope ${access.scope}${access.orCiKey ? ", or a ci:deploy key of this project for what it created" : ""}.`;
   }
 }
@@ -57,6 +58,8 @@ function security(access: Access): readonly Json[] {
   if (access === "session") return sessionForms;
   if (typeof access === "string") return [{ apiKey: [] }, ...sessionForms];
   const enough = (Object.keys(scopes) as Scope[]).filter((scope) => satisfies([scope], access.scope));
+  const { and } = access;
+  if (and !== undefined) return [...enough.map((scope) => ({ apiKey: [scope, and] })), ...sessionForms];
   const grants = access.orCiKey ? [...enough, ciDeployScope] : enough;
   return [...grants.map((scope) => ({ apiKey: [scope] })), ...sessionForms];
 }

@@ -1,3 +1,4 @@
 import { definitionEndpoints } from "./definitions/endpoints.ts";
+import { jobRunEndpoints } from "./runs/endpoints.ts";
 
-export const jobEndpoints = [...definitionEndpoints];
+export const jobEndpoints = [...definitionEndpoints, ...jobRunEndpoints];

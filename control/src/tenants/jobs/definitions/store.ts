@@ -6,8 +6,8 @@ import type { Db } from "../../../stores/db/pool.ts";
 import type { Job } from "../../../stores/db/tables.ts";
 import { enqueueAll } from "../../../stores/work/queue.ts";
 import { jobRunWork } from "../runs/begin.ts";
+import type { ShownRun } from "../runs/view.ts";
 import type { Definition, PauseCounts, Settled, Situation } from "./rules.ts";
-import type { LastRun } from "./view.ts";
 
 /** A channel of a project, or the preview of one pull request. */
 export interface JobPlace {
@@ -188,8 +188,8 @@ export async function countJobs(db: Db, projectId: string): Promise<number> {
 }
 
 /** The newest run of each job that has any. */
-export async function listLastRuns(db: Db, jobIds: readonly string[]): Promise<Map<string, LastRun>> {
-  const { rows } = await sql<LastRun>`
+export async function listLastRuns(db: Db, jobIds: readonly string[]): Promise<Map<string, ShownRun>> {
+  const { rows } = await sql<ShownRun>`
     select newest.*, attempt.exit_code from unnest(${jobIds}::uuid[]) as wanted (id)
     join lateral (select * from job_run where job_id = wanted.id order by number desc limit 1) newest on true
     left join lateral (

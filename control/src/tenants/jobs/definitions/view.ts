@@ -1,11 +1,12 @@
-import { type JobReply, type JobRunReply, limits } from "@svc/proto";
-import type { Job, JobRun } from "../../../stores/db/tables.ts";
+import { type JobReply, limits } from "@svc/proto";
+import type { Job } from "../../../stores/db/tables.ts";
+import { jobRunView, type ShownRun } from "../runs/view.ts";
 import { isEnabled } from "./rules.ts";
 
 const iso = (at: Date | null): string | null => at?.toISOString() ?? null;
 
 /** What anybody who may see the project may see of a job: no command, no image, no environment. */
-export const jobView = (job: Job, lastRun: LastRun | null): JobReply => ({
+export const jobView = (job: Job, lastRun: ShownRun | null): JobReply => ({
   id: job.id,
   name: job.name,
   channel: job.channel,
@@ -25,31 +26,7 @@ export const jobView = (job: Job, lastRun: LastRun | null): JobReply => ({
   lastSuccessAt: iso(job.last_success_at),
   createdAt: job.created_at.toISOString(),
   updatedAt: job.updated_at.toISOString(),
-  lastRun: lastRun && lastRunView(job, lastRun),
-});
-
-/** The newest run of a job, and how its last attempt that ended did. */
-export type LastRun = JobRun & { exit_code: number | null };
-
-const lastRunView = (job: Job, run: LastRun): JobRunReply => ({
-  id: run.id,
-  jobId: job.id,
-  jobName: job.name,
-  channel: job.channel,
-  prNumber: job.pr_number === 0 ? null : job.pr_number,
-  deploymentId: run.deployment_id,
-  trigger: run.trigger,
-  status: run.status,
-  reason: run.reason,
-  message: run.message,
-  attemptCount: run.attempt_count,
-  scheduledAt: iso(run.fire_at),
-  missed: run.missed,
-  retryAt: iso(run.retry_at),
-  createdAt: run.created_at.toISOString(),
-  startedAt: iso(run.started_at),
-  finishedAt: iso(run.finished_at),
-  exitCode: run.exit_code,
+  lastRun: lastRun && jobRunView(job, lastRun),
 });
 
 /** What holds for all jobs of a project, and how many of them there are. */

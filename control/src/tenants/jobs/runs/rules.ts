@@ -199,3 +199,31 @@ export function cancelOf(status: JobRun["status"]): "end" | "ask" | "asked" | nu
 
 /** Bytes of an attempt's output that are shown, of which the first and the last count most. */
 export const logShownBytes = limits.jobLogBytesMax;
+
+export interface Runnable {
+  isSuspended: boolean;
+  /** Of the plan of the project's owner. */
+  maxScheduledJobs: number;
+  job: Pick<Job, "retired_at" | "deployment_id" | "pause_reason">;
+  /** What its channel serves; null: nothing. */
+  served: { deploymentId: string; isStopped: boolean } | null;
+  hasImage: boolean;
+}
+
+/** Why a job cannot be run by hand; null when it can, also while it is not scheduled. */
+export function runRefusal({ isSuspended, maxScheduledJobs, job, served, hasImage }: Runnable) {
+  if (isSuspended) return { code: "SUSPENDED" } as const;
+  if (maxScheduledJobs === 0) {
+    return { code: "PLAN_FEATURE_UNAVAILABLE", message: "The plan does not include scheduled jobs." } as const;
+  }
+  if (job.pause_reason === "plan") {
+    const message = `The plan has room for ${plural(maxScheduledJobs, "scheduled job")}, and others come before this one.`;
+    return { code: "PLAN_FEATURE_UNAVAILABLE", message } as const;
+  }
+  if (served?.isStopped) {
+    return { code: "SCOPE_UNAVAILABLE", message: "Production is stopped. Start it, and run the job then." } as const;
+  }
+  if (job.retired_at !== null || served?.deploymentId !== job.deployment_id)
+    return { code: "SCOPE_UNAVAILABLE" } as const;
+  return hasImage ? null : ({ code: "ARTIFACT_UNAVAILABLE" } as const);
+}

@@ -1,0 +1,193 @@
+import {
+  idParams,
+  isJobRunOver,
+  jobParams,
+  jobRunDetailReply,
+  jobRunLogsQuery,
+  jobRunLogsReply,
+  jobRunParams,
+  jobRunReply,
+  jobRunsQuery,
+  jobRunsReply,
+  limits,
+} from "@svc/proto";
+import { sql } from "kysely";
+import { jobRunTopic } from "../../../fleet/cluster/topics.ts";
+import { findChannelState } from "../../../fleet/routes/store.ts";
+import { recordAudit } from "../../../http/audit.ts";
+import type { Caller } from "../../../http/caller.ts";
+import { planOfUser } from "../../../identity/plans/of-user.ts";
+import { notify } from "../../../stores/db/notify.ts";
+import type { Db } from "../../../stores/db/pool.ts";
+import { Refused } from "../../../stores/refused.ts";
+import { endpoint } from "../../endpoint.ts";
+import { getProject } from "../../projects/store.ts";
+import { beginRun } from "./begin.ts";
+import { readCursor, writeCursor } from "./cursor.ts";
+import { endRun } from "./end.ts";
+import { readAttemptLog } from "./log.ts";
+import { cancelOf, runRefusal } from "./rules.ts";
+import { findListedRun, type ListedRun, listRuns, listShownAttempts, lockJobToRun, lockRun } from "./store.ts";
+import { attemptView, jobRunView, numbered } from "./view.ts";
+
+const path = "/projects/:id/job-runs";
+
+const view = (run: ListedRun) => jobRunView({ ...run, id: run.job_id }, run);
+
+/** A run of the caller's project. Throws NOT_FOUND. */
+async function getRun(db: Db, caller: Pick<Caller, "userId" | "projectIds">, params: { id: string; runId: string }) {
+  const project = await getProject(db, caller, params.id);
+  const run = await findListedRun(db, project.id, params.runId);
+  if (run === null) throw new Refused("NOT_FOUND");
+  return { project, run };
+}
+
+const begin = endpoint({
+  method: "POST",
+  path: "/projects/:id/jobs/:jobId/run",
+  access: { scope: "jobs:write" },
+  summary: "Run a job now, also while it is not scheduled. A run of it that waits already is what is answered with.",
+  params: jobParams,
+  status: 202,
+  reply: jobRunReply,
+  errors: [
+    ...(["SUSPENDED", "PLAN_FEATURE_UNAVAILABLE", "SCOPE_UNAVAILABLE", "ARTIFACT_UNAVAILABLE"] as const),
+    "IDEMPOTENCY_CONFLICT",
+  ],
+  handle({ createOnce }, { caller, params, address, idempotencyKey }) {
+    const request = ["POST /projects/:id/jobs/:jobId/run", params.id, params.jobId];
+    return createOnce({ caller, idempotencyKey, request, status: 202 }, async (tx) => {
+      // Who stops, suspends or deploys it does so after this, or before: what is decided on stays until then.
+      const project = await getProject(tx, caller, params.id, { lock: true });
+      const found = await lockJobToRun(tx, project.id, params.jobId);
+      if (found === null) throw new Refused("NOT_FOUND");
+      const { job, deployment } = found;
+      const state = await findChannelState(tx, job);
+      const plan = await planOfUser(tx, project.owner_id);
+      const refusal = runRefusal({
+        isSuspended: project.suspended_at !== null,
+        maxScheduledJobs: plan.max_scheduled_jobs,
+        job,
+        served: state?.deployment_id ? { deploymentId: state.deployment_id, isStopped: state.stopped } : null,
+        hasImage: deployment !== null && deployment.artifact_digest !== null && deployment.artifact_removed_at === null,
+      });
+      if (refusal !== null) throw new Refused(refusal.code, refusal.message);
+      const requestedBy = { userId: caller.userId, tokenId: caller.tokenId };
+      const run = await beginRun(tx, job, { trigger: "manual", fireAt: null, requestedBy });
+      if (run === null) throw new Error("a run that nobody scheduled has no instant that could be taken");
+      const { name, channel, pr_number } = job;
+      const detail = { job: name, channel, ...(pr_number > 0 && { prNumber: pr_number }), runId: run.id };
+      await recordAudit(tx, { caller, address, action: "job.run", target: project.id, detail });
+      return { run: jobRunView(job, { ...run, exit_code: null }) };
+    });
+  },
+});
+
+const list = endpoint({
+  method: "GET",
+  path,
+  access: { scope: "jobs:read" },
+  summary: "Runs of the scheduled jobs of a project, the newest first.",
+  params: idParams,
+  query: jobRunsQuery,
+  badQuery: "INVALID_INPUT",
+  reply: jobRunsReply,
+  async handle({ db }, { caller, params, query }) {
+    const project = await getProject(db, caller, params.id);
+    const { limit, cursor, channel, deployment, status, name } = query;
+    const listing = [project.id, ...[channel, deployment, status, name].map((filter) => filter ?? null)];
+    const before = cursor === undefined ? undefined : readCursor(listing, cursor);
+    if (before === null) {
+      throw new Refused(
+        "INVALID_INPUT",
+        "cursor is not the nextCursor of this list, with these filters. Leave it out.",
+      );
+    }
+    const found = await listRuns(db, project.id, { channel, deployment, status, name, before }, limit + 1);
+    const runs = found.slice(0, limit);
+    const last = runs.at(-1);
+    const nextCursor = found.length > limit && last !== undefined ? writeCursor(listing, last.number) : null;
+    return { runs: runs.map(view), nextCursor };
+  },
+});
+
+const read = endpoint({
+  method: "GET",
+  path: `${path}/:runId`,
+  access: { scope: "jobs:read" },
+  summary: "A run of a scheduled job, and its attempts.",
+  params: jobRunParams,
+  reply: jobRunDetailReply,
+  async handle({ db }, { caller, params }) {
+    const { run } = await getRun(db, caller, params);
+    const attempts = await listShownAttempts(db, run.id);
+    return { run: view(run), attempts: numbered(attempts).map(({ attempt, row }) => attemptView(attempt, row)) };
+  },
+});
+
+const logs = endpoint({
+  method: "GET",
+  path: `${path}/:runId/logs`,
+  access: { scope: "jobs:read", and: "logs:read" },
+  summary: "What an attempt at a run wrote, the newest one unless one is named. Of much output the middle is left out.",
+  params: jobRunParams,
+  query: jobRunLogsQuery,
+  badQuery: "INVALID_INPUT",
+  reply: jobRunLogsReply,
+  errors: ["NOT_FOUND"],
+  async handle({ db }, { caller, params, query }) {
+    const { run } = await getRun(db, caller, params);
+    const attempts = numbered(await listShownAttempts(db, run.id));
+    const wanted = query.attempt ?? attempts.at(-1)?.attempt ?? 1;
+    const found = attempts.find(({ attempt }) => attempt === wanted);
+    if (found === undefined && query.attempt !== undefined) {
+      throw new Refused(
+        "INVALID_INPUT",
+        `attempt: the run has ${attempts.length === 0 ? "none yet" : attempts.length}.`,
+      );
+    }
+    const { log, omittedBytes } =
+      found === undefined
+        ? { log: "", omittedBytes: 0 }
+        : await readAttemptLog(db, found.row.id, limits.jobLogBytesMax);
+    // The last bytes of a command may come a moment after its end.
+    const isNewest = wanted === (attempts.at(-1)?.attempt ?? 1);
+    return { attempt: wanted, log, omittedBytes, live: isNewest && !isJobRunOver(run.status) };
+  },
+});
+
+const cancel = endpoint({
+  method: "POST",
+  path: `${path}/:runId/cancel`,
+  access: { scope: "jobs:write" },
+  summary:
+    "End a run. One that waits is over at once; of one that runs the command is asked to end. Repeated, it changes nothing.",
+  params: jobRunParams,
+  status: 202,
+  reply: jobRunReply,
+  handle: ({ db }, { caller, params, address }) =>
+    db.transaction().execute(async (tx) => {
+      const project = await getProject(tx, caller, params.id);
+      const run = await lockRun(tx, project.id, params.runId);
+      if (run === null) throw new Refused("NOT_FOUND");
+      const change = cancelOf(run.status);
+      if (change === "end") {
+        const ending = { status: "canceled", reason: null, message: null } as const;
+        await endRun(tx, { jobId: run.job_id, runId: run.id }, ending);
+      }
+      if (change === "ask") {
+        const asked = { status: "cancel_requested" as const, cancel_requested_at: sql<Date>`now()` };
+        await tx.updateTable("job_run").set(asked).where("id", "=", run.id).execute();
+        await notify(tx, jobRunTopic);
+      }
+      const listed = await findListedRun(tx, project.id, run.id);
+      if (listed === null) throw new Refused("NOT_FOUND");
+      if (change === "end" || change === "ask") {
+        const detail = { job: listed.name, channel: listed.channel, runId: run.id };
+        await recordAudit(tx, { caller, address, action: "job.cancel", target: project.id, detail });
+      }
+      return { run: view(listed) };
+    }),
+});
+
+export const jobRunEndpoints = [begin, list, read, logs, cancel];
