@@ -17,6 +17,7 @@ import { databasesReadOnly } from "./databases/read-only.ts";
 import { bareContainers, imageDeploys, memoryAtRest, serverDeploys, staticDeploys, writeReport } from "./deploys.ts";
 import { developing } from "./dev.ts";
 import { domainsServed } from "./domains.ts";
+import { clockOfJobs } from "./jobs.ts";
 import { longRequests } from "./long-requests.ts";
 import { figuresOfYears } from "./metrics.ts";
 import { readsOfOne } from "./reads.ts";
@@ -55,6 +56,7 @@ const loadAtStart = loadavg();
 const rows: Row[] = [];
 // `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once,
 // `-- cli` how fast the command line starts, `-- dev` what `svc dev` adds and what watching takes, `-- console` SQL, `-- metrics` figures of two years, `-- domains` domains until
+// `-- cli` how fast the command line starts, `-- console` SQL, `-- metrics` figures of two years, `-- jobs` the clock of scheduled jobs, `-- domains` domains until
 // they have certificates, `-- realtime` streams of `@svc/realtime`, `-- databases-proxy` what the database proxy adds to a
 // query, `-- databases` all of managed databases.
 const only = process.argv[2] ?? null;
@@ -70,6 +72,8 @@ if (only === "together") {
   rows.push(...(await developing(times)));
 } else if (only === "metrics") {
   rows.push(...(await figuresOfYears()));
+} else if (only === "jobs") {
+  rows.push(...(await clockOfJobs()));
 } else if (only === "domains") {
   await using cluster = await startCluster({ agents: 1, acme: true });
   rows.push(...(await domainsServed(cluster, times)));
