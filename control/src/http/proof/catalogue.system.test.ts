@@ -6,6 +6,7 @@ import { apiEndpoints } from "../../server.ts";
 import type { Deployment, Plan, ProjectType } from "../../stores/db/tables.ts";
 import { sizeRecord } from "../../tenants/databases/sizes.ts";
 import type { Studio } from "../../tenants/databases/studio/studio.ts";
+import { newJob } from "../../tenants/jobs/testing/job.ts";
 import { declaredErrors } from "../declared.ts";
 import { ApiError } from "../errors.ts";
 import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../testing.ts";
@@ -240,6 +241,17 @@ const refusals: Readonly<Record<string, () => Promise<Answer>>> = {
     const { id, project_id } = await api.newDeployment(await api.newProject(user));
     return call(`GET /projects/${project_id}/jobs?deployment=${id}`);
   },
+  "409 ARTIFACT_UNAVAILABLE": async () => {
+    const { id: deployment_id, project_id } = await api.newDeployment(await api.newProject(user), {
+      status: "running",
+    });
+    await api.db
+      .insertInto("channel_state")
+      .values({ project_id, channel: "production", deployment_id, stopped: false })
+      .execute();
+    const { id } = await newJob(api.db, { project_id, deployment_id });
+    return call(`POST /projects/${project_id}/jobs/${id}/run`);
+  },
   "400 INVALID_BODY": () => asAdmin(`POST /admin/users/${user.id}/role`, { role: "root" }),
   "422 INVALID_EMAIL": () => call("POST /waitlist", { body: { email: "ada@" } }),
   "413 UPLOAD_TOO_LARGE": async () => {
@@ -376,7 +388,6 @@ const refusals: Readonly<Record<string, () => Promise<Answer>>> = {
 /** Codes that only routes of sections that are not served yet can answer with, and one that nothing here can. */
 const notYet: Readonly<Partial<Record<ErrorCode, string>>> = {
   SCREENSHOT_UNAVAILABLE: "screenshots",
-  ARTIFACT_UNAVAILABLE: "jobs",
 };
 
 describe("every refusal", () => {

@@ -6,6 +6,7 @@ import { newWebhook } from "../../tenants/alerts/testing.ts";
 import { newBranch, newDroppedBranch } from "../../tenants/databases/testing/branch.ts";
 import { newDomain } from "../../tenants/domains/testing.ts";
 import { newJob } from "../../tenants/jobs/testing/job.ts";
+import { newJobRun } from "../../tenants/jobs/testing/run.ts";
 import type { TestApi, TestUser } from "../testing.ts";
 import type { ContractRoute } from "./contract.ts";
 
@@ -55,6 +56,12 @@ async function aJob(api: TestApi, owner: TestUser): Promise<Target> {
   const { params, ...target } = await aProject(api, owner);
   const { id: jobId } = await newJob(api.db, { project_id: target.projectId ?? "" });
   return { ...target, params: { ...params, jobId } };
+}
+
+async function aJobRun(api: TestApi, owner: TestUser): Promise<Target> {
+  const { params, ...target } = await aProject(api, owner);
+  const { id: runId } = await newJobRun(api.db, await newJob(api.db, { project_id: target.projectId ?? "" }));
+  return { ...target, params: { ...params, runId } };
 }
 
 async function aTable(api: TestApi, owner: TestUser): Promise<Target> {
@@ -176,6 +183,7 @@ const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) =>
   ["/projects/:id/domains/:domainId", aDomain],
   ["/projects/:id/alerts/webhook", aWebhook],
   ["/projects/:id/jobs/:jobId", aJob],
+  ["/projects/:id/job-runs/:runId", aJobRun],
   ["/projects/:id", aProject],
   ["/deployments/:id", aDeployment],
   ["/tokens/:id", aToken],

@@ -11,6 +11,7 @@ import { newBranch, newDroppedBranch } from "../../../databases/testing/branch.t
 import { aSource, formOf, manifestOf } from "../../../deployments/testing/source.ts";
 import { newDomain } from "../../../domains/testing.ts";
 import { newJob } from "../../../jobs/testing/job.ts";
+import { newJobRun } from "../../../jobs/testing/run.ts";
 
 export interface World {
   api: TestApi;
@@ -577,6 +578,24 @@ export const changes: Readonly<Record<string, Change>> = {
       const { id: target } = await aProject(world);
       const { id } = await newJob(world.api.db, { project_id: target });
       return { path: `/projects/${target}/jobs/${id}`, body: { enabled: false }, target };
+    },
+  },
+  "POST /projects/:id/jobs/:jobId/run": {
+    action: "job.run",
+    async arrange(world) {
+      const { id: deployment_id, project_id } = await serving(world, "running");
+      const image = { artifact_kind: "image" as const, artifact_digest: `sha256:${"0".repeat(64)}` };
+      await world.api.db.updateTable("deployment").set(image).where("id", "=", deployment_id).execute();
+      const { id } = await newJob(world.api.db, { project_id, deployment_id });
+      return { path: `/projects/${project_id}/jobs/${id}/run`, target: project_id };
+    },
+  },
+  "POST /projects/:id/job-runs/:runId/cancel": {
+    action: "job.cancel",
+    async arrange(world) {
+      const { id: target } = await aProject(world);
+      const { id } = await newJobRun(world.api.db, await newJob(world.api.db, { project_id: target }));
+      return { path: `/projects/${target}/job-runs/${id}/cancel`, target };
     },
   },
   "PATCH /projects/:id/domains/:domainId": {
