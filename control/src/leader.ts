@@ -13,8 +13,7 @@ import type { Fleet } from "./fleet/cluster/fleet.ts";
 import { keys } from "./fleet/cluster/keys.ts";
 import { clearStaleSessions } from "./fleet/cluster/stale-sessions.ts";
 import { createStormWatch } from "./fleet/cluster/storm/watch.ts";
-import { jobTopic, nodeTopic, routeTopic, taskTopic } from "./fleet/cluster/topics.ts";
-import { jobRunTopic, nodeTopic, routeTopic, taskTopic } from "./fleet/cluster/topics.ts";
+import { jobRunTopic, jobTopic, nodeTopic, routeTopic, taskTopic } from "./fleet/cluster/topics.ts";
 import { drainOnce } from "./fleet/nodes/drain/drain.ts";
 import { createLinkHistory } from "./fleet/nodes/events/links.ts";
 import { clearGone } from "./fleet/nodes/fence/fence.ts";
@@ -137,17 +136,16 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
     async lead(leadership) {
       const aWake = () => createWake(clock);
       const [tasks, routes, crashes, replicas] = [aWake(), aWake(), aWake(), aWake()];
-      const [drains, fences, jobs] = [aWake(), aWake(), aWake()];
-      const [drains, fences, jobRuns] = [aWake(), aWake(), aWake()];
+      const [drains, fences, jobs, jobRuns] = [aWake(), aWake(), aWake(), aWake()];
       const wakeAll = (...wakes: Wake[]) => {
         for (const wake of wakes) wake.signal();
       };
       using _tasks = listener.on(taskTopic, () => wakeAll(tasks, replicas, drains));
       using _fences = listener.on(nodeTopic, fences.signal);
       using _routes = listener.on(routeTopic, routes.signal);
-      using _jobs = listener.on(jobTopic, jobs.signal);
       using _jobRuns = listener.on(jobRunTopic, jobRuns.signal);
       using _runs = fleet.onChange("runs", jobRuns.signal);
+      using _jobs = listener.on(jobTopic, jobs.signal);
       using _nodes = fleet.onChange("nodes", () => wakeAll(tasks, routes, replicas));
       using _placements = fleet.onChange("placements", () => wakeAll(tasks, routes, crashes, replicas));
       using _table = fleet.onChange("routes", () => wakeAll(routes, replicas));

@@ -55,8 +55,8 @@ const startsOfCliTimes = 4 * times;
 const loadAtStart = loadavg();
 const rows: Row[] = [];
 // `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once,
-// `-- cli` how fast the command line starts, `-- dev` what `svc dev` adds and what watching takes, `-- console` SQL, `-- metrics` figures of two years, `-- domains` domains until
-// `-- cli` how fast the command line starts, `-- console` SQL, `-- metrics` figures of two years, `-- jobs` the clock of scheduled jobs, `-- domains` domains until
+// `-- cli` how fast the command line starts, `-- dev` what `svc dev` adds and what watching takes, `-- jobs` the clock of scheduled jobs,
+// `-- console` SQL, `-- metrics` figures of two years, `-- domains` domains until
 // they have certificates, `-- realtime` streams of `@svc/realtime`, `-- databases-proxy` what the database proxy adds to a
 // query, `-- databases` all of managed databases.
 const only = process.argv[2] ?? null;

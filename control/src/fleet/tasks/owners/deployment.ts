@@ -14,7 +14,7 @@ import type { Owner, OwnerFacts } from "./owner.ts";
 const buildEnvAad = (projectId: string) => `project/${projectId}/build_env`;
 
 /**
- * Deployments as nodes are told of them, each with the database that its channel has today, by id and without those that
+ * Deployments as nodes are told of them, each with the database that its channel has and the plan of its owner as they are today, by id and without those that
  * are gone. Rows of all are read at once; opening one throws `CannotOpen`.
  */
 export async function loadDeployments(
@@ -26,8 +26,11 @@ export async function loadDeployments(
     db.selectFrom("deployment").selectAll().where("id", "=", among).execute(),
     db
       .selectFrom("project")
-      .selectAll()
-      .where("id", "in", (of) => of.selectFrom("deployment").select("project_id").where("id", "=", among))
+      .leftJoin("account", "account.user_id", "project.owner_id")
+      .innerJoin("plan", (join) => join.on("plan.id", "=", planOfOwner))
+      .selectAll("project")
+      .select("plan.max_sse_connections")
+      .where("project.id", "in", (of) => of.selectFrom("deployment").select("project_id").where("id", "=", among))
       .execute(),
     db
       .selectFrom("database")
@@ -41,7 +44,16 @@ export async function loadDeployments(
     deployments.flatMap((row) => {
       const project = projectOf.get(row.project_id);
       if (project === undefined) return [];
-      return [[row.id, () => openDeployment(secrets, { deployment: row, project }, branchOf(branches, row))]];
+      const open = () =>
+        openDeployment(
+          secrets,
+          { deployment: row, project },
+          {
+            branch: branchOf(branches, row),
+            plan: project,
+          },
+        );
+      return [[row.id, open]];
     }),
   );
 }
@@ -52,23 +64,6 @@ export async function loadDeployments(
  */
 export const deployment: Owner<OwnerFacts["deployment"]> = {
   async loadFacts({ db, secrets }, work) {
-    const among = sql<string>`any(${[...new Set(work.map(({ ownerId }) => ownerId))]}::uuid[])`;
-    const [deployments, projects, branches, priorBuilds] = await Promise.all([
-      db.selectFrom("deployment").selectAll().where("id", "=", among).execute(),
-      db
-        .selectFrom("project")
-        .leftJoin("account", "account.user_id", "project.owner_id")
-        .innerJoin("plan", (join) => join.on("plan.id", "=", planOfOwner))
-        .selectAll("project")
-        .select("plan.max_sse_connections")
-        .where("project.id", "in", (of) => of.selectFrom("deployment").select("project_id").where("id", "=", among))
-        .execute(),
-      db
-        .selectFrom("database")
-        .selectAll()
-        .where("status", "=", "ready")
-        .where("project_id", "in", (of) => of.selectFrom("deployment").select("project_id").where("id", "=", among))
-        .execute(),
     const [deployments, priorBuilds] = await Promise.all([
       loadDeployments({ db, secrets }, [...new Set(work.map(({ ownerId }) => ownerId))]),
       listPriorBuilds(
@@ -79,14 +74,6 @@ export const deployment: Owner<OwnerFacts["deployment"]> = {
     return new Map(
       [...deployments].map(([id, openOne]) => {
         const open = (): OwnerFacts["deployment"] => {
-          const opened = openDeployment(
-            secrets,
-            { deployment: row, project },
-            {
-              branch: branchOf(branches, row),
-              plan: project,
-            },
-          );
           const opened = openOne();
           const envDigest = () =>
             secrets.digest(Buffer.from(canonicalJson(opened.ownEnv)), buildEnvAad(opened.project.id));

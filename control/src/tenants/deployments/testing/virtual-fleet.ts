@@ -57,6 +57,8 @@ export interface VirtualFleet extends AsyncDisposable {
   nodeIds: readonly string[];
   /** The node is silent and its lease is over, or it is back with what it had. */
   setNodeAway(nodeId: string, isAway: boolean): void;
+  /** The node keeps its stream and answers nothing, or does again. */
+  stall(nodeId: string, isStalled: boolean): void;
   /** The edge does not follow the table any more, or does again. */
   setEdgeAway(isAway: boolean): void;
   /** From now on nothing is lost and nothing fails by chance. */
@@ -104,6 +106,7 @@ export async function startVirtualFleet(options: {
   const busy = new Set<string>();
   let isEdgeAway = false;
   const away = new Set<string>();
+  const stalled = new Set<string>();
 
   function nextObservation(placement: PlacementValue, last: ObservationValue | null): ObservationValue | null {
     const base: ObservationValue = {
@@ -223,6 +226,7 @@ export async function startVirtualFleet(options: {
         if (!stop.signal.aborted) await put(key, session);
         continue;
       }
+      if (stalled.has(nodeId)) continue;
       if (chance(0.01)) {
         await etcd.txn({ guards: [], ops: [{ delete: { key } }] });
         await delay(100 + random() * 300);
@@ -287,6 +291,10 @@ export async function startVirtualFleet(options: {
     setNodeAway(nodeId, isAway) {
       if (isAway) away.add(nodeId);
       else away.delete(nodeId);
+    },
+    stall(nodeId, isStalled) {
+      if (isStalled) stalled.add(nodeId);
+      else stalled.delete(nodeId);
     },
     setEdgeAway(isAway) {
       isEdgeAway = isAway;

@@ -31,8 +31,9 @@ beforeEach(async () => {
 });
 
 const log = createLog("silent");
-const aClock = (options: { db?: Db; epoch?: bigint; clock?: typeof systemClock; lookAgain?: () => void } = {}) =>
-  createJobClock({ db, epoch, clock: systemClock, log, lookAgain: () => {}, periodMs: 1_000, ...options });
+const aClock = (
+  options: { db?: Db; epoch?: bigint; clock?: typeof systemClock; lookAgain?: () => void; periodMs?: number } = {},
+) => createJobClock({ db, epoch, clock: systemClock, log, lookAgain: () => {}, periodMs: 1_000, ...options });
 
 /** A schedule that fires in this very minute, and then in a year at the earliest: whatever time a test takes. */
 async function thisMinute(): Promise<{ schedule: string; next_fire_at: Date }> {
@@ -169,11 +170,22 @@ test("one that is killed anywhere has begun all or nothing, and another one goes
 
 describe("time", () => {
   test("a round before something is due is followed by one in that moment", async () => {
-    await newJob(db, { project_id: project.id, next_fire_at: new Date(Date.now() + 500) });
-    const looked = Promise.withResolvers<void>();
-    await aClock({ lookAgain: looked.resolve, clock: systemClock })();
-    await looked.promise;
-    expect((await db.selectFrom("job").select("id").execute()).length).toBe(1);
+    const inMs = 600_000;
+    await newJob(db, { project_id: project.id, next_fire_at: new Date(Date.now() + inMs) });
+    const lookAgain = vi.fn();
+    const timers: { ms: number; run: () => void }[] = [];
+    const after: typeof systemClock.after = (ms, run) => {
+      timers.push({ ms, run });
+      return systemClock.after(inMs, () => {});
+    };
+    const clock = { ...systemClock, after };
+    await aClock({ lookAgain, clock })();
+    // The loop itself looks sooner than that.
+    expect(timers).toEqual([]);
+    await aClock({ lookAgain, clock, periodMs: 2 * inMs })();
+    expect(timers.map(({ ms }) => ms > 0 && ms <= inMs + 60_000)).toEqual([true]);
+    timers[0]?.run();
+    expect(lookAgain).toHaveBeenCalledTimes(1);
   });
 
   test("a clock that was set lets a round pass", async () => {

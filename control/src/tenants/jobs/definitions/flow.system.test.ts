@@ -19,6 +19,7 @@ let user: TestUser;
 let admin: TestUser;
 let project: Project;
 let replica: Replica;
+let production: string;
 let preview: string;
 beforeAll(async () => {
   [etcd, api] = await Promise.all([startEtcd(), testApi()]);
@@ -86,20 +87,19 @@ const post = (path: string, by: TestUser) => api.call("POST", path, { session: b
 
 test("jobs come with the traffic, and go with it", async () => {
   const first = await deploy(["a", "b"], "production");
-  expect(await jobs()).toEqual({});
   await isIn(first, "running");
   expect(await jobs()).toEqual({ "production/a": "on", "production/b": "on" });
 
   // Killed anywhere in the next one, control has the jobs of what visitors get.
-  const second = deploy(["b", "c"], "production");
+  production = await deploy(["b", "c"], "production");
   for (const calls of [60, 110, 160, 210]) {
     replica.crashAfter(calls);
-    await Promise.race([replica.crashed, isIn(await second, "running")]);
+    await Promise.race([replica.crashed, isIn(production, "running")]);
     for (const { served, of } of await servedAndJobs()) expect(of).toBe(served);
     await replica[Symbol.asyncDispose]();
     replica = await newReplica();
   }
-  await isIn(await second, "running");
+  await isIn(production, "running");
   expect(await jobs()).toEqual({ "production/b": "on", "production/c": "on" });
 });
 
@@ -125,12 +125,14 @@ test("a stop and a suspension pause them until they are over", async () => {
 
   expect((await post(`/projects/${project.id}/stop`, user)).status).toBe(202);
   await areJobs({ "production/b": "stopped", "production/c": "stopped", "preview7/x": "on", "dev/y": "on" });
+  await isIn(production, "stopped");
   expect((await post(`/admin/projects/${project.id}/suspend`, admin)).status).toBeLessThan(300);
   expect(new Set(Object.values(await jobs()))).toEqual(new Set(["suspended"]));
   expect((await post(`/admin/projects/${project.id}/resume`, admin)).status).toBeLessThan(300);
   await areJobs({ "production/b": "stopped", "production/c": "stopped", "preview7/x": "on", "dev/y": "on" });
   expect((await post(`/projects/${project.id}/start`, user)).status).toBe(202);
   await areJobs({ "production/b": "on", "production/c": "on", "preview7/x": "on", "dev/y": "on" });
+  await isIn(production, "running");
 });
 
 test("a plan with fewer reaches them, production last", async () => {

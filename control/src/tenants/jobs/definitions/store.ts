@@ -1,11 +1,9 @@
-import { type Channel, openJobRunStatuses } from "@svc/proto";
+import type { Channel } from "@svc/proto";
 import { sql } from "kysely";
-import { jobTopic } from "../../../fleet/cluster/topics.ts";
+import { jobRunTopic, jobTopic } from "../../../fleet/cluster/topics.ts";
 import { notify } from "../../../stores/db/notify.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Job } from "../../../stores/db/tables.ts";
-import { enqueueAll } from "../../../stores/work/queue.ts";
-import { jobRunWork } from "../runs/begin.ts";
 import type { ShownRun } from "../runs/view.ts";
 import type { Definition, PauseCounts, Settled, Situation } from "./rules.ts";
 
@@ -143,22 +141,9 @@ export async function listPauses(db: Db): Promise<ProjectPauses[]> {
   return rows;
 }
 
-/** Has whoever carries out the runs of these jobs look at those that are not over, after the transaction. */
+/** Has whoever carries out the runs look at those that are not over, after the transaction: they may move, or be skipped. */
 export async function wakeRuns(tx: Db, jobIds: readonly string[]): Promise<void> {
-  if (jobIds.length === 0) return;
-  const open = await tx
-    .selectFrom("job_run")
-    .select("job_id")
-    .distinct()
-    .where("job_id", "in", jobIds)
-    .where("status", "in", openJobRunStatuses)
-    .orderBy("job_id")
-    .execute();
-  await enqueueAll(
-    tx,
-    jobRunWork,
-    open.map(({ job_id: jobId }) => ({ key: `job/${jobId}`, payload: { jobId } })),
-  );
+  if (jobIds.length > 0) await notify(tx, jobRunTopic);
 }
 
 /** Tells the leader's clock that some job is to fire at another time. */

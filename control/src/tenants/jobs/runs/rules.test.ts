@@ -35,7 +35,9 @@ describe("a new run", () => {
     { when: "one found no room", overlap: "queue", trigger: "schedule", others: [noRoom], is: "replace r3" },
     {
       when: "one that somebody asked for found no room",
-      ...{ overlap: "skip", trigger: "schedule", is: "insert skipped overlap" },
+      overlap: "skip",
+      trigger: "schedule",
+      is: "insert skipped overlap",
       others: [{ ...noRoom, trigger: "manual" as const }],
     },
     { when: "nothing is open", overlap: "skip", trigger: "manual", others: [], is: "insert queued" },

@@ -57,7 +57,7 @@ export interface JobRunFacts {
 export type JobRunStep =
   /** It is over, and no attempt at it is. */
   | { do: "end"; ending: Ending }
-  /** Its command is to end: its project may run nothing. */
+  /** Its command is to end: its project may run nothing, or what it runs in is deleted. */
   | { do: "ask"; reason: string }
   | { do: "note"; said: Said }
   /** It is to run in what its channel serves by now. */
@@ -157,10 +157,11 @@ function offeredStep({ now }: JobRunFacts, attempt: OpenAttempt): JobRunStep {
 }
 
 function runningStep(facts: JobRunFacts): JobRunStep {
-  const { attempt, job, status, projectGone } = facts;
+  const { attempt, hasImage, job, status, projectGone } = facts;
   // What was offered has a record until its end is written down.
   if (attempt === null || attempt.run === null) return conclude(facts, unknown);
-  if (status === "running" && (projectGone || job.pause === "suspended")) return { do: "ask", reason: "paused" };
+  const isWanted = !projectGone && job.pause !== "suspended" && hasImage;
+  if (status === "running" && !isWanted) return { do: "ask", reason: "paused" };
   const { run } = attempt;
   if (run.state !== "granted" && run.state !== "started") {
     const detail = "it is not wanted any more";

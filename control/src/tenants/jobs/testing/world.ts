@@ -20,7 +20,7 @@ export interface JobWorld extends AsyncDisposable {
   replica(): Promise<Replica>;
   /** What production serves, with jobs of these names. */
   serve(names: readonly string[]): Promise<Deployment>;
-  job(values?: Partial<Pick<Job, "name" | "overlap" | "retries" | "deployment_id">>): Promise<Job>;
+  job(values?: Partial<Job>): Promise<Job>;
   begin(job: Job, trigger?: JobRun["trigger"]): Promise<JobRun>;
   run(id: string): Promise<JobRun>;
   runs(job: Job): Promise<JobRun[]>;
