@@ -230,7 +230,8 @@ class Attempt {
 
   grant(token: string, startWithinMs: number): void {
     if (this.acceptedAtMs === null) {
-      const isRemembered = this.record.offer.projectId !== "";
+      const isForgetful = this.runs.parts.cores.shell.saysNotStartedWithoutTombstone;
+      const isRemembered = this.record.offer.projectId !== "" && !isForgetful;
       return void this.move(
         isRemembered ? { kind: "recovered", container: "absent" } : { kind: "granted-unknown", token },
       );

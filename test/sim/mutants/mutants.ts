@@ -164,10 +164,6 @@ const mutants = {
       shell: { ...real.shell, keepsRunContainers: false },
     }),
   },
-  M20: {
-    breaks: "a gate that is open after a reboot of the machine counts as one that nobody came to",
-    double: (real) => ({ ...real, judge: (situation) => real.judge({ ...situation, isSameBoot: true }) }),
-  },
   M17: {
     breaks: "the agent ends at once what may serve what is open for a while",
     double: (real) => ({ ...real, nextStep: (view) => real.nextStep({ ...view, drainMs: 0 }) }),
