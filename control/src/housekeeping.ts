@@ -17,6 +17,7 @@ import { expireLogs } from "./tenants/deployments/logs/expire.ts";
 import { expireIdle } from "./tenants/deployments/remove/expire.ts";
 import { releaseRedirects } from "./tenants/hosts/hosts.ts";
 import { forgetJobs } from "./tenants/jobs/definitions/forget.ts";
+import { expireJobRuns } from "./tenants/jobs/runs/expire.ts";
 
 /** How long what is only of use for looking back is kept. */
 const keptDays = { work: 7, acceptedDeploys: 1, logs: 30, traffic: 400, resourceHours: 90 } as const;
@@ -51,6 +52,7 @@ export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRule
     hosts: () => releaseRedirects(db),
     channels: () => expireIdle(db, log, previewIdleDays),
     logs: () => expireLogs(db, keptDays.logs),
+    jobRuns: () => expireJobRuns(db),
     traffic: () => expireTraffic(db, keptDays.traffic),
     audit: () => expireAudit(db),
     copies: () => forgetCopies(db),

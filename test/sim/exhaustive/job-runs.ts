@@ -5,7 +5,7 @@ import { isJobRunOver, type JobRunStatus } from "@svc/proto";
 import type { Model } from "./explore.ts";
 
 /**
- * Runs of one job between Postgres, etcd, two that take themselves for the leader, and nodes: real `nextJobRunStep`, `beginOf` and
+ * Runs of one job between Postgres, etcd, two that take themselves for the leader , and nodes: real `nextJobRunStep`, `beginOf` and
  * `cancelOf`. What a leader decides it carries out later, or never, in two halves between which it may be killed; each
  * half is guarded as the real one is. A run may be canceled at any moment, and a node may be silent at any moment.
  */
@@ -47,10 +47,15 @@ export type JobRunMutant =
   | "overlap ignores unknown"
   | "retry after unknown"
   | "grant before Postgres"
-  | "cancel ends what runs"
-  | "no guard of status";
+  | "cancel ends what runs";
 
-const limits = { runs: 2, attempts: 2 } as const;
+export interface JobRunBounds {
+  leaders: number;
+  runs: number;
+  /** Of each run. */
+  attempts: number;
+}
+
 const now = new Date(1e9);
 const then = new Date(0).toISOString();
 
@@ -98,7 +103,7 @@ function factsOf({ runs }: State, at: number): JobRunFacts {
 const isWaiting = (status: JobRunStatus): boolean => status === "queued" || status === "waiting";
 const unknownEnd: AttemptEnd = { outcome: "unknown", reason: "unknown", message: null, exitCode: null };
 
-export function jobRuns(mutant: JobRunMutant | null): Model<State> {
+export function jobRuns(mutant: JobRunMutant | null, limits: JobRunBounds): Model<State> {
   function decide(state: State, at: number): JobRunStep {
     const facts = factsOf(state, at);
     const { attempt, status } = facts;
@@ -138,7 +143,7 @@ export function jobRuns(mutant: JobRunMutant | null): Model<State> {
       }
       case "grant": {
         const mayGrant = isWaiting(run.status) || run.status === "running";
-        if (mutant !== "no guard of status" && !mayGrant) return null;
+        if (!mayGrant) return null;
         if (attempt === undefined || attempt.outcome !== null) return null;
         if (mutant === "grant before Postgres") return state;
         const count = run.status === "running" ? run.count : run.count + 1;
@@ -250,7 +255,7 @@ export function jobRuns(mutant: JobRunMutant | null): Model<State> {
   }
 
   return {
-    initial: { runs: [], leaders: [null, null], wrong: null },
+    initial: { runs: [], leaders: Array.from({ length: limits.leaders }, () => null), wrong: null },
     *next(state) {
       if (state.runs.length < limits.runs) {
         const open = state.runs.flatMap(({ status, reason, count }, at) =>

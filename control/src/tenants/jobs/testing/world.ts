@@ -37,8 +37,9 @@ export async function jobWorld({ nodes: count = 2, leads = true } = {}): Promise
   const nodes = stack.use(await startVirtualFleet({ db, etcd, random: createRandom(1), nodes: count }));
   nodes.calm();
   const { content } = api.context.config;
+  let owner: AsyncDisposableStack = stack;
   const replica = async () =>
-    stack.use(
+    owner.use(
       await startReplica({
         ...{ databaseUrl: api.context.config.databaseUrl, etcdEndpoint: server.endpoint, content },
         registry: { getManifest: () => Promise.reject(new Error("no registry")) },
@@ -49,6 +50,7 @@ export async function jobWorld({ nodes: count = 2, leads = true } = {}): Promise
   const project = await api.newProject(user);
   const run = (id: string) => db.selectFrom("job_run").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
   const owned = stack.move();
+  owner = owned;
   return {
     ...{ api, etcd, nodes, user, project, replica, run },
     async serve(names) {
