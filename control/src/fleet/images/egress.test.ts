@@ -1,7 +1,8 @@
 import { EgressBlocked } from "@svc/registry";
 import { systemClock } from "@svc/runtime/system";
 import { expect, test } from "vitest";
-import { createEgress } from "./egress.ts";
+import { addressSet } from "./address-set.ts";
+import { createEgress, createWebhookEgress } from "./egress.ts";
 
 const publicName = async () => ["93.184.215.14", "2606:2800:21f:cb07::1"];
 const unasked = () => Promise.reject(new Error("nobody should ask"));
@@ -69,4 +70,27 @@ test("a name that has no address, or none that is known, is not blocked but not 
   await expect(createEgress(systemClock, unasked, [])(new URL("https://gone.example.test"))).rejects.not.toThrow(
     EgressBlocked,
   );
+});
+
+test.each([
+  { to: "https://hooks.example.test", at: ["93.184.215.14"], is: "dialled" },
+  { to: "https://hooks.example.test:8443", at: ["93.184.215.14"], is: "dialled" },
+  { to: "https://hooks.inside.test:9000", at: ["10.20.0.7"], is: "dialled" },
+  { to: "http://hooks.inside.test", at: ["10.20.0.7", "fd00:20::7"], is: "dialled" },
+  { to: "http://10.20.0.7:8080", at: [], is: "dialled" },
+  { to: "http://[fd00:20::7]:8080", at: [], is: "dialled" },
+  { to: "http://[::ffff:10.20.0.7]", at: [], is: "dialled" },
+  { to: "http://hooks.example.test", at: ["93.184.215.14"], is: "refused" },
+  { to: "https://hooks.example.test:9000", at: ["93.184.215.14"], is: "refused" },
+  { to: "https://hooks.inside.test", at: ["10.21.0.7"], is: "refused" },
+  { to: "https://hooks.inside.test", at: ["10.20.0.7", "10.21.0.7"], is: "refused" },
+  { to: "https://hooks.inside.test", at: ["10.20.0.7", "93.184.215.14"], is: "refused" },
+  { to: "http://10.21.0.7", at: [], is: "refused" },
+  { to: "http://[::1]", at: [], is: "refused" },
+  { to: "https://169.254.169.254", at: [], is: "refused" },
+])("a webhook to $to at $at is $is", async ({ to, at, is }) => {
+  const egress = createWebhookEgress(systemClock, async () => at, addressSet(["10.20.0.0/16", "fd00:20::/48"]));
+  const judged = egress(new URL(to));
+  if (is === "refused") await expect(judged).rejects.toThrow(EgressBlocked);
+  else expect((await judged)?.length).toBe(Math.max(at.length, 1));
 });

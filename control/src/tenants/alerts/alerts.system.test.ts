@@ -1,4 +1,6 @@
 import { createHmac, randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { limits } from "@svc/proto";
 import { systemClock } from "@svc/runtime/system";
 import { sql } from "kysely";
@@ -70,6 +72,15 @@ const succeeded = ({ id: projectId }: Project, channel: string) =>
   clearAlert(api.db, { projectId, event: "deployFailed", subject: channel });
 const mailsOf = async ({ slug }: Project) =>
   (await api.mails()).filter(({ subject }) => subject.startsWith(`${slug}:`));
+
+/** What docs/alerts.md tells receivers to do. */
+async function documentedCheck() {
+  const text = await readFile(join(import.meta.dirname, "../../../../docs/alerts.md"), "utf8");
+  const [, source = ""] = /```js\n([\s\S]*?)```/.exec(text) ?? [];
+  return (await import(`data:text/javascript,${encodeURIComponent(source)}`)) as {
+    isDelivery(secret: string, headers: object, body: string, now?: number): boolean;
+  };
+}
 
 /** As a receiver checks it: by the secret, the id, the time and the bytes. */
 function isSigned(secret: string, { headers, body }: Received): boolean {
@@ -188,6 +199,11 @@ describe("the webhook", () => {
     expect(receiver.received.every((each) => isSigned(secret, each))).toBe(true);
     expect(receiver.received.some((each) => isSigned(`whsec_${randomBytes(32).toString("base64")}`, each))).toBe(false);
     expect(new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size).toBe(3);
+    const { isDelivery } = await documentedCheck();
+    expect(receiver.received.every(({ headers, body }) => isDelivery(secret, headers, body))).toBe(true);
+    expect(receiver.received.some(({ headers, body }) => isDelivery(secret, headers, `${body} `))).toBe(false);
+    const later = Date.now() + 3_600_000;
+    expect(receiver.received.some(({ headers, body }) => isDelivery(secret, headers, body, later))).toBe(false);
     const mails = await mailsOf(project);
     expect(mails.map(({ to, subject }) => [to, subject])).toEqual([
       [owner.email, `${project.slug}: A deployment on production failed`],
