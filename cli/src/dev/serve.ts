@@ -43,7 +43,12 @@ export async function serveHere(context: Context, options: DevOptions) {
   const start = app.server.startAt(port);
   const { advice, framework } = app.server;
   if (advice !== undefined) context.warn(advice);
-  const variables: Record<string, string> = { PORT: String(port) };
+  const variables: Record<string, string> = {
+    PORT: String(port),
+    // As containers of the dev channel have them.
+    SVC_CHANNEL: "dev",
+    SVC_PUBLIC_URL: `http://localhost:${port}`,
+  };
   if (options.db) {
     const { databaseVariable, provideDatabase } = await import("./database.ts");
     const engine = app.manifest?.database.engine ?? null;

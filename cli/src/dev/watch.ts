@@ -96,6 +96,7 @@ export async function watchTree(tree: Tree, options: WatchOptions): Promise<void
         if ((await refresh()).isNew) onChange();
       } catch (thrown) {
         if (isExhausted(thrown)) throw thrown;
+        await pause(clock, scanMs, signal);
         // In the middle of a change. What comes next is looked at again, and the next sync says what is wrong.
         wake.signal();
       }
@@ -112,9 +113,9 @@ export async function watchTree(tree: Tree, options: WatchOptions): Promise<void
   try {
     await refresh();
   } catch (thrown) {
-    if (!isExhausted(thrown)) throw thrown;
-    await beginScan();
-    return;
+    if (isExhausted(thrown)) return beginScan();
+    // A directory that cannot be read, say: a deploy says so, and it may be mended.
+    wake.signal();
   }
   keepWatching().catch(async () => {
     await beginScan();
