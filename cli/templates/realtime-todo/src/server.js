@@ -86,8 +86,10 @@ async function answerApi(request, response, id) {
 
 /** Streams that are open: nobody but us ends them. */
 const streams = new Set();
+let isLeaving = false;
 
 function openStream(request, response) {
+  if (isLeaving) throw new Refusal(503, "This process is about to end: connect again.");
   streams.add(response);
   response.once("close", () => streams.delete(response));
   realtime.node(request, response);
@@ -113,12 +115,14 @@ function fail(response, error) {
       : error instanceof DatabaseAway
         ? [503, "The database is away just now. Try again in a moment."]
         : [500, "That went wrong. The app's log says why."];
-  if (status >= 500) console.error(error);
+  if (!(error instanceof Refusal)) console.error(error);
   if (response.headersSent) response.destroy();
   else sendJson(response, status, { error: message });
 }
 
 const server = createServer((request, response) => {
+  // Whoever still comes, by a connection of before, takes another one the next time.
+  if (isLeaving) response.shouldKeepAlive = false;
   answer(request, response).catch((error) => fail(response, error));
 });
 // Longer than the proxy keeps an idle connection, so that it is never the app that closes one in use.
@@ -129,9 +133,13 @@ server.listen(Number(process.env.PORT ?? 3000), "0.0.0.0", () =>
 
 // The platform sends no more requests by now. Those in flight are finished; streams would go on for ever, so they end, and browsers
 // come back to the deployment that follows. Then nothing is left, and the process ends by itself.
-process.once("SIGTERM", async () => {
+process.once("SIGTERM", () => {
   console.log("draining");
+  isLeaving = true;
+  // A connection whose last answer is just going out is not idle yet.
+  const closing = setInterval(() => server.closeIdleConnections(), 200);
   server.close(async () => {
+    clearInterval(closing);
     await realtime.close();
     await sql.end({ timeout: 5 });
     console.log("drained");
