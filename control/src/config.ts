@@ -250,6 +250,7 @@ export function readConfig(now: Date, env: Readonly<Record<string, string | unde
     builderImageNode: builderImageOf(s.SVC_BASE_IMAGE_NODE, s.SVC_BUILDER_IMAGE_NODE),
     buildCaBundle:
       s.SVC_BUILD_CA_FILE === undefined ? "" : readFile(s.SVC_BUILD_CA_FILE, "SVC_BUILD_CA_FILE").toString("utf8"),
+    captureImage: s.SVC_CAPTURE_IMAGE,
     databases: {
       images: { postgres: s.SVC_DB_IMAGE_POSTGRES, mariadb: s.SVC_DB_IMAGE_MARIADB },
       copies: s.SVC_DB_COPIES,

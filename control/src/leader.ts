@@ -42,6 +42,7 @@ import { upgradeServers } from "./tenants/databases/upgrades/round.ts";
 import { createJobClock } from "./tenants/jobs/clock/apply.ts";
 import { settlePauses } from "./tenants/jobs/definitions/pauses.ts";
 import { driveJobRuns } from "./tenants/jobs/runs/round.ts";
+import { beginCaptures } from "./tenants/deployments/screenshots/begin.ts";
 import { enforceQuotas } from "./tenants/suspension/quota/enforce.ts";
 
 export interface LeaderDeps {
@@ -69,6 +70,8 @@ export interface LeaderDeps {
   shipBackups?: (signal: AbortSignal) => Promise<unknown>;
   /** Puts copies of databases there as well. */
   offsiteCopies?: OffsiteCopies;
+  /** Whether pictures of deployments are taken; not unless given. */
+  takesScreenshots?: boolean;
   /** What servers of databases are to run in; without it they stay what they are. */
   databaseImages?: Readonly<Record<DatabaseEngine, string>>;
   /** How long requests that are under way may take once no edge sends new ones; 5 s unless given. */
@@ -113,6 +116,8 @@ const offsiteMs = 15_000;
 const offsiteCopiesMs = 5_000;
 /** A large one must not keep the others from their turn. */
 const offsiteCopiesAtOnce = 4;
+/** How soon a deployment that serves is looked at. */
+const screenshotsMs = 5_000;
 const linkHistoryMs = 5_000;
 const analyticsMs = 60_000;
 /** How soon scheduled jobs that are due begin, unless it is known when the next one is. */
@@ -241,6 +246,9 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
           await resumeProofs(db);
           const count = await beginProofs(db);
           if (count > 0) log.info({ count }, "copies of databases are restored for a look");
+        }),
+        runLoop({ ...loop("screenshots"), wake: aWake(), periodMs: screenshotsMs }, async () => {
+          if (deps.takesScreenshots ?? false) await beginCaptures({ db, log });
         }),
         runLoop({ ...loop("nightly backups"), wake: aWake(), periodMs: nightlyBackupsMs }, async () => {
           const count = await beginNightlyBackups({ db, random: deps.random, log });

@@ -27,7 +27,7 @@ import { applyLimitsWorker } from "./fleet/limits/worker.ts";
 import { listNodes } from "./fleet/nodes/view.ts";
 import { requireRecovered } from "./fleet/recovery/check.ts";
 import { createRegistryTokens } from "./fleet/registry-tokens/issue.ts";
-import { gateSecretOf, loadGates } from "./fleet/routes/gate.ts";
+import { gateSecretOf, loadGates, passOf } from "./fleet/routes/gate.ts";
 import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
 import { listSchedulableNodes } from "./fleet/scheduler/snapshot.ts";
 import { createPlacementLoader, loadRun, ownsLogStream } from "./fleet/tasks/assignment.ts";
@@ -83,6 +83,8 @@ import { lifecycleWorker } from "./tenants/deployments/lifecycle/worker.ts";
 import { createImageResolver } from "./tenants/deployments/oci/oci.ts";
 import { removeWorker } from "./tenants/deployments/remove/worker.ts";
 import { retireWorker } from "./tenants/deployments/retire/worker.ts";
+import { screenshotWork } from "./tenants/deployments/screenshots/store.ts";
+import { screenshotWorker } from "./tenants/deployments/screenshots/worker.ts";
 import { deployWorker } from "./tenants/deployments/worker.ts";
 import { domainNoticeWorker, noticeWork } from "./tenants/domains/notices.ts";
 import { domainWork } from "./tenants/domains/store.ts";
@@ -103,6 +105,8 @@ export interface ControlServer extends AsyncDisposable {
 /** Deployments take minutes and wait a lot; everything else is short, and must not wait for them. */
 const deploysAtOnce = 96;
 const otherWorkAtOnce = 16;
+/** They wait for nodes most of the time, and nobody for them. */
+const screenshotsAtOnce = 4;
 /** Whoever asks for a database waits for it. */
 const databasesAtOnce = 16;
 /** A tenant is kept out while they wait for servers: each must have its turn at once. */
@@ -184,6 +188,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
     baseImage: config.baseImageNode,
     builderImage: config.builderImageNode,
     buildCaBundle: config.buildCaBundle,
+    gatePass: (gate: Parameters<typeof passOf>[1]) => passOf(gateSecret, gate, clock.now()),
   };
   const baseImages = stack.use(
     createBaseImages({
@@ -288,6 +293,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       previewIdleDays: config.previewIdleDays,
       drainMs: config.drainMs,
       databaseImages: config.databases.images,
+      takesScreenshots: config.captureImage !== "",
     }),
   );
 
@@ -427,6 +433,7 @@ export function workGroups({
         ...alertWorkers({ db, mailer, apiUrl: config.apiUrl }),
       },
     },
+    { concurrency: screenshotsAtOnce, handlers: { [screenshotWork]: screenshotWorker({ ...work, config }) } },
     { concurrency: databasesAtOnce, handlers: { [databaseKind]: databaseWorker(databases) } },
     { concurrency: changesAtOnce, handlers: { [changeKind]: changeWorker(databases) } },
     {

@@ -28,6 +28,8 @@ export interface DaemonFacts {
   baseImage: string;
   builderImage: string;
   databaseImages: Readonly<Record<DatabaseEngine, string>>;
+  /** Empty: no pictures of sites are taken. */
+  captureImage: string;
   buildCaFile: string | null;
   dockerSocket: string;
   databaseUrl: string;
@@ -90,6 +92,7 @@ export const controlEnvironment = (facts: DaemonFacts, own: ReplicaPorts = facts
     SVC_BUILDER_IMAGE_NODE: facts.builderImage,
     SVC_DB_IMAGE_POSTGRES: facts.databaseImages.postgres,
     SVC_DB_IMAGE_MARIADB: facts.databaseImages.mariadb,
+    SVC_CAPTURE_IMAGE: facts.captureImage,
     ...(facts.buildCaFile !== null && { SVC_BUILD_CA_FILE: facts.buildCaFile }),
     NODE_OPTIONS: youngGeneration("control"),
     ...facts.control,

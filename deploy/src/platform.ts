@@ -9,6 +9,7 @@ import { provideAcme } from "./acme/acme.ts";
 import { ensureSecrets, prepareCluster, readAdminEmail, readState } from "./administration.ts";
 import { ensureNodeImages, publishBaseImage } from "./base-image.ts";
 import { provideCaddy } from "./caddy.ts";
+import { ensureCaptureImage } from "./capture-image.ts";
 import { removeClusterObjects } from "./cluster-objects.ts";
 import {
   agentSpec,
@@ -53,6 +54,8 @@ export interface PlatformOptions {
   baseImage: string;
   builderImage: string;
   databaseImages: Readonly<Record<DatabaseEngine, string>>;
+  /** Empty: no pictures of sites are taken. */
+  captureImage: string;
   buildCaFile: string | null;
   dockerSocket: string;
   networks: Networks;
@@ -199,8 +202,9 @@ export async function startPlatform(options: PlatformOptions): Promise<Platform>
     const { adminPassword } = await ensureSecrets(layout);
     const images = ensureNodeImages(options, { clock, docker: engine.docker, nodeBinary: nodeBinary(), log });
     const databaseImages = ensureDatabaseImages({ clock, docker: engine.docker, images: options.databaseImages, log });
+    const captureImage = ensureCaptureImage({ clock, docker: engine.docker, image: options.captureImage, log });
     const storage = startStorage(options, layout, roster.start);
-    await settleAll([images, databaseImages, storage]);
+    await settleAll([images, databaseImages, captureImage, storage]);
     const acme = options.acme
       ? stack.use(await provideAcme({ dir: layout.acme, ports, contentDomain, env: options.env }))
       : null;

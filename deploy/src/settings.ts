@@ -1,5 +1,11 @@
 import { join } from "node:path";
-import { builderImageOf, type DatabaseEngine, defaultBaseImage, defaultDatabaseImages } from "@svc/proto";
+import {
+  builderImageOf,
+  type DatabaseEngine,
+  defaultBaseImage,
+  defaultCaptureImage,
+  defaultDatabaseImages,
+} from "@svc/proto";
 import { z } from "zod";
 import { type PortName, type Ports, portNames, portSettings } from "./ports.ts";
 
@@ -16,6 +22,7 @@ const shape = z.object({
   SVC_BUILDER_IMAGE_NODE: image.optional(),
   SVC_DB_IMAGE_POSTGRES: image.default(defaultDatabaseImages.postgres),
   SVC_DB_IMAGE_MARIADB: image.default(defaultDatabaseImages.mariadb),
+  SVC_CAPTURE_IMAGE: image.or(z.literal("off")).default(defaultCaptureImage),
   SVC_BUILD_CA_FILE: z.string().optional(),
   SVC_DOCKER_SOCKET: z.string().default("/var/run/docker.sock"),
   NODE_EXTRA_CA_CERTS: z.string().optional(),
@@ -29,6 +36,8 @@ export interface LocalSettings {
   baseImage: string;
   builderImage: string;
   databaseImages: Readonly<Record<DatabaseEngine, string>>;
+  /** What pictures of sites are taken in; empty: none are taken. */
+  captureImage: string;
   /** PEM file that builds trust besides the public authorities; null for none. */
   buildCaFile: string | null;
   dockerSocket: string;
@@ -56,6 +65,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>, 
     baseImage: s.SVC_BASE_IMAGE_NODE,
     builderImage: builderImageOf(s.SVC_BASE_IMAGE_NODE, s.SVC_BUILDER_IMAGE_NODE),
     databaseImages: { postgres: s.SVC_DB_IMAGE_POSTGRES, mariadb: s.SVC_DB_IMAGE_MARIADB },
+    captureImage: s.SVC_CAPTURE_IMAGE === "off" ? "" : s.SVC_CAPTURE_IMAGE,
     // A machine whose Node needs more authorities stands behind a proxy that its builds meet, too.
     buildCaFile: s.SVC_BUILD_CA_FILE ?? s.NODE_EXTRA_CA_CERTS ?? null,
     dockerSocket: s.SVC_DOCKER_SOCKET,

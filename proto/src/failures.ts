@@ -84,9 +84,17 @@ export const backupFailures = {
   BACKUP_TIMEOUT: "The backup took longer than two hours.",
 } as const;
 
+/** Why there is no picture of a site, said by the node that tried. */
+export const captureFailures = {
+  CAPTURE_FAILED: "The browser came to no picture of the site.",
+  CAPTURE_SITE_FAILED: "The site did not answer with a page.",
+  CAPTURE_TOO_LARGE: "The picture of the site is larger than is allowed.",
+  CAPTURE_TIMEOUT: "The site was not shown in time.",
+} as const;
+
 const allFailures = {
   ...{ ...ociFailures, ...portableFailures, ...deployFailures },
-  ...{ ...databaseFailures, ...backupFailures, ...proofFailures },
+  ...{ ...databaseFailures, ...backupFailures, ...proofFailures, ...captureFailures },
 };
 
 export type OciFailureCode = keyof typeof ociFailures;

@@ -43,6 +43,7 @@ export * from "./api/token.ts";
 export * from "./archive.ts";
 export * from "./archive-entries.ts";
 export { RefusedArchiveError } from "./archive-refusal.ts";
+export * from "./capture-image.ts";
 export * from "./copy-files.ts";
 export * from "./database.ts";
 export * from "./database-images.ts";

@@ -1,12 +1,12 @@
 /** What tasks and runs are made for, and go with. */
-export const ownerKinds = ["deployment", "database", "backup", "copy", "job"] as const;
+export const ownerKinds = ["deployment", "database", "backup", "copy", "job", "screenshot"] as const;
 export type OwnerKind = (typeof ownerKinds)[number];
 
 /**
- * What a task can be: a build, a backup or the proof of a copy, which end by themselves, a container that serves until it is told
- * to go, the server of a branch, or the keeper of a copy of it.
+ * What a task can be: a build, a backup, the proof of a copy or the capture of a site, which end by themselves, a container that
+ * serves until it is told to go, the server of a branch, or the keeper of a copy of it.
  */
-export const taskKinds = ["build", "serve", "database", "backup", "keeper", "proof"] as const;
+export const taskKinds = ["build", "serve", "database", "backup", "keeper", "proof", "capture"] as const;
 export type TaskKind = (typeof taskKinds)[number];
 
 /** What a run can be: the release command of a deployment, or an attempt at a run of a scheduled job. */

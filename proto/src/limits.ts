@@ -149,6 +149,11 @@ export const limits = {
   scheduledBackupsKeptMax: 90,
   domainVerificationSeconds: 48 * 3600,
   screenshotCooldownSeconds: 600,
+  /** What taking a picture may take once its page is asked for. */
+  screenshotSeconds: 20,
+  screenshotWidth: 1280,
+  screenshotHeight: 800,
+  screenshotBytesMax: 1_048_576,
   timelineEventsMax: 500,
 
   // Fleet

@@ -4,21 +4,22 @@ import { RegistryError } from "./errors.ts";
 import { getManifest, ociManifestType, putManifest } from "./manifests.ts";
 import type { Transport } from "./transport.ts";
 
-/** What we keep in the registry besides images: a packed source tree, a built static site, and a database as SQL. */
-export type ArtifactKind = "source" | "bundle" | "backup";
+/** What we keep in the registry besides images: a packed source tree, a built static site, a database as SQL, a picture of a site. */
+export type ArtifactKind = "source" | "bundle" | "backup" | "screenshot";
+
+const layerTypes = { source: "tar+gzip", bundle: "tar+gzip", backup: "sql+gzip", screenshot: "png" } as const;
 
 const configType = (kind: ArtifactKind): string => `application/vnd.svc.${kind}.v1+json`;
-const layerType = (kind: ArtifactKind): string =>
-  `application/vnd.svc.${kind}.v1.${kind === "backup" ? "sql" : "tar"}+gzip`;
-const kinds = ["source", "bundle", "backup"] as const satisfies readonly ArtifactKind[];
+const layerType = (kind: ArtifactKind): string => `application/vnd.svc.${kind}.v1.${layerTypes[kind]}`;
+const kinds = ["source", "bundle", "backup", "screenshot"] as const satisfies readonly ArtifactKind[];
 
 export type PushedArtifact = Stored & {
-  /** Of the one layer: the gzipped content itself. */
+  /** Of the one layer: the content itself. */
   layerDigest: string;
 };
 
 /**
- * Stores a gzipped tar, or gzipped SQL, as an artifact, also under `tag` when there is one. `digest` is the manifest's, by
+ * Stores a gzipped tar, gzipped SQL, or a picture, as an artifact, also under `tag` when there is one. `digest` is the manifest's, by
  * which it is pulled again; `sizeBytes` is the layer's.
  */
 export async function pushArtifact(

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ensureNodeImages } from "@svc/deploy/base-image";
+import { ensureCaptureImage } from "@svc/deploy/capture-image";
 import { ensureDatabaseImages } from "@svc/deploy/database-image";
 import { provideEngine } from "@svc/deploy/engine";
 import { nodeBinary } from "@svc/deploy/paths";
@@ -25,6 +26,8 @@ export default async function setup(): Promise<() => Promise<void>> {
   });
   await ensureNodeImages(images, { clock: systemClock, docker: engine.docker, nodeBinary: nodeBinary(), log });
   await ensureDatabaseImages({ clock: systemClock, docker: engine.docker, images: defaultDatabaseImages, log });
+  const { captureImage } = images;
+  await ensureCaptureImage({ clock: systemClock, docker: engine.docker, image: captureImage, log });
   return async () => {
     await engine[Symbol.asyncDispose]();
     await rm(dir, { recursive: true, force: true });

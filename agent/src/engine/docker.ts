@@ -2,6 +2,7 @@ import type { Readable } from "node:stream";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import Docker from "dockerode";
+import { browserCalls } from "./browsers.ts";
 import { buildCalls } from "./builds.ts";
 import { containerCalls, ended } from "./containers.ts";
 import { databaseVolumes } from "./database-volumes.ts";
@@ -71,6 +72,7 @@ export function createDockerEngine(options: {
     removeDatabaseVolume: volumes.removeDatabaseVolume,
     provideCopyVolume: (copyId) => volumes.provide(copyOf(copyId)),
     ...databaseCalls(clock, docker, owner, volumes, containers.findContainer),
+    ...browserCalls(clock, docker, owner),
     ...dumpCalls(clock, docker, owner, volumes),
     ...imageCalls(clock, docker),
     ...buildCalls({ ...options, docker, describe }),

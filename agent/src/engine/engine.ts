@@ -178,6 +178,29 @@ export type DumpContainerSpec = Limits & {
   reserved: Reserved;
 };
 
+/**
+ * Everything the container of a browser gets that looks at one site: the directory of its way there, and neither a network nor
+ * a place on the disk.
+ */
+export type BrowserContainerSpec = Limits & {
+  name: string;
+  placementId: string;
+  image: string;
+  /** Arguments of the image's entry point. */
+  settings: readonly string[];
+  labels: Readonly<Record<string, string>>;
+  reserved: Reserved;
+};
+
+/** A browser that was started, which is told by its standard input and answers by its output. */
+export interface TalkingProgram {
+  /** What it says, until it has ended. */
+  output: AsyncIterable<Buffer>;
+  send(bytes: string): void;
+  /** How it ended, asked for once there is no more output. */
+  end(): Promise<{ oomKilled: boolean }>;
+}
+
 /** A program whose output is heard, under way. */
 export interface HeardProgram {
   /** What it writes, as it comes. The program waits for whoever reads this. */
@@ -302,6 +325,8 @@ export interface Engine {
   startDump(spec: DumpContainerSpec): Promise<HeardProgram>;
   /** Likewise one that restores a copy and tells what is in it. Throws `not-found` when the copy is not here. */
   startProof(spec: ProofContainerSpec): Promise<HeardProgram>;
+  /** Likewise a browser. The directory of its way has to be there. */
+  startBrowser(spec: BrowserContainerSpec): Promise<TalkingProgram>;
   /** Fine when it runs already. */
   startContainer(name: string): Promise<void>;
   /**

@@ -4,6 +4,7 @@ import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import { createBackups } from "../backups/backups.ts";
 import { buildLogMaxBytes, createBuilder } from "../build/builder.ts";
+import { createCaptures } from "../captures/captures.ts";
 import type { Config } from "../config.ts";
 import { copyDoorOf, layCopyDoor, removeOtherCopyDoors } from "../databases/copy-door.ts";
 import { servingInstance } from "../databases/instances.ts";
@@ -61,6 +62,7 @@ export function createWork(options: {
   });
   const backups = createBackups({ clock, engine, registry });
   const proofs = createProofs({ clock, engine });
+  const captures = createCaptures({ clock, engine, owner, registry });
   const databases = createDatabaseTables({
     ...{ clock, journal, dir: proxyDir, bridges: networks.list, openWays: isolation.assert, log },
     here: {
@@ -99,7 +101,7 @@ export function createWork(options: {
     },
     createRunner: ({ isNetworkNeeded, isPortHeld }) =>
       createRunner({
-        ...{ clock, databases, engine, owner, images, networks, tails, builder, backups, proofs, log },
+        ...{ clock, databases, engine, owner, images, networks, tails, builder, backups, captures, proofs, log },
         proxyIds: proxyDir.ids,
         ports: createPorts(clock, random, config.ports),
         ...{ address: config.address, entrances },

@@ -42,7 +42,7 @@ const idle = new Set<Step["do"]>([
   "drain",
 ]);
 /** Steps that take long and end when something else is wanted. The others are short and run to their end. */
-const long = new Set<Step["do"]>(["pull", "build", "start", "backup", "prove-copy"]);
+const long = new Set<Step["do"]>(["pull", "build", "start", "backup", "prove-copy", "pull-browser", "capture"]);
 
 const attemptsMax = 3;
 const troublePauseMs = 2_000;

@@ -2,6 +2,7 @@ import { HealthState, Observed } from "@svc/proto/node";
 import { pause } from "@svc/runtime/sleep";
 import { backupExecutor, discardBackup } from "./executors/backup.ts";
 import { buildExecutor, discardBuild } from "./executors/build.ts";
+import { captureExecutor, discardCapture } from "./executors/capture.ts";
 import { containerExecutor } from "./executors/container.ts";
 import { databaseExecutor } from "./executors/database.ts";
 import type { Executor, Runner, RunnerDeps } from "./executors/executor.ts";
@@ -25,6 +26,7 @@ export function createRunner(deps: RunnerDeps): Runner {
     ...serveExecutor(all),
     ...buildExecutor(deps),
     ...backupExecutor(deps),
+    ...captureExecutor(deps),
     ...proofExecutor(deps),
   };
 }
@@ -43,6 +45,7 @@ function commonExecutor(deps: RunnerDeps): Executor<"rest" | "wait" | "settle"> 
       await discardBuild(deps, task);
       await discardBackup(deps, task);
       await discardProof(deps, task);
+      await discardCapture(deps, task);
       const port = heldPort(task.record());
       task.update({ observed, health: HealthState.UNSPECIFIED, upstream: "" });
       if (observed === Observed.REMOVED && port !== 0) ports.rest(port);

@@ -23,6 +23,7 @@ export interface Change {
   build?: MessageInitShape<typeof PlacementStatusSchema>["build"];
   backup?: MessageInitShape<typeof PlacementStatusSchema>["backup"];
   proof?: MessageInitShape<typeof PlacementStatusSchema>["proof"];
+  capture?: MessageInitShape<typeof PlacementStatusSchema>["capture"];
   restarted?: boolean;
   /** Null: it has run for a while without an end. */
   crashing?: MessageInitShape<typeof CrashingSchema> | null;
@@ -74,7 +75,7 @@ function nextStatus(
   now: Date,
 ): PlacementRecord["status"] {
   const { failure = status.failure, build = status.build, crashing = status.crashing } = change;
-  const { backup = status.backup, proof = status.proof } = change;
+  const { backup = status.backup, proof = status.proof, capture = status.capture } = change;
   const resources = change.limits?.inForce ?? status.resources;
   const upstream = change.upstream ?? status.upstream;
   return create(PlacementStatusSchema, {
@@ -92,6 +93,7 @@ function nextStatus(
     ...(build !== undefined && { build }),
     ...(backup !== undefined && { backup }),
     ...(proof !== undefined && { proof }),
+    ...(capture !== undefined && { capture }),
     ...(crashing !== null && crashing !== undefined && { crashing }),
     ...(resources !== undefined && { resources }),
     resourcesProblem: change.limits?.problem ?? status.resourcesProblem,

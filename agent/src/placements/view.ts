@@ -43,6 +43,10 @@ export type Step =
   | { do: "build" }
   /** Writes a database of this node to the registry. */
   | { do: "backup" }
+  /** Makes sure of the image that a capture's browser runs in. */
+  | { do: "pull-browser" }
+  /** Takes a picture of a site and writes it to the registry. */
+  | { do: "capture" }
   /** Restores a copy of this node for a look. */
   | { do: "prove-copy" }
   | { do: "settle"; observed: typeof Observed.STOPPED | typeof Observed.REMOVED }

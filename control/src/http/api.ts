@@ -127,15 +127,19 @@ async function answer<C>(
 function sendFile(
   reply: FastifyReply,
   usual: string,
-  { stream, sizeBytes, filename, type = usual }: FileReply,
+  { stream, sizeBytes, filename, type = usual, etag }: FileReply,
 ): FastifyReply {
+  const kept = etag !== undefined && reply.request.headers["if-none-match"] === `"${etag}"`;
   // Who asks for the headers alone gets no byte of it, also not from where it is kept.
-  if (reply.request.method === "HEAD") stream.destroy();
+  if (kept || reply.request.method === "HEAD") stream.destroy();
+  reply
+    .header("x-content-type-options", "nosniff")
+    .header("cache-control", etag === undefined ? "private, no-store" : "private, no-cache")
+    .headers(etag === undefined ? {} : { etag: `"${etag}"` });
+  if (kept) return reply.status(304).send();
   return reply
     .headers(sizeBytes === null ? {} : { "content-length": sizeBytes })
-    .header("content-disposition", `attachment; filename="${filename}"`)
-    .header("x-content-type-options", "nosniff")
-    .header("cache-control", "private, no-store")
+    .header("content-disposition", `${etag === undefined ? "attachment" : "inline"}; filename="${filename}"`)
     .type(type)
     .send(stream);
 }

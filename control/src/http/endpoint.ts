@@ -74,6 +74,8 @@ export interface FileReply {
   type?: string;
   /** Of letters, digits, dots, dashes and underscores. */
   filename: string;
+  /** Names its bytes: whoever has them need not be sent them again, and may show them. Left out: it is put on the disk. */
+  etag?: string;
 }
 
 /** The same as `EndpointSpec` for a call that is answered with a file. */

@@ -252,6 +252,7 @@ const testConfig = (databaseUrl: string, outboxDir: string, changes: Partial<Con
   baseImageNode: "node:24-slim",
   builderImageNode: "node:24",
   buildCaBundle: "",
+  captureImage: "svc-capture:test",
   databases: {
     images: defaultDatabaseImages,
     copies: "auto",

@@ -137,6 +137,7 @@ export const settings = z.strictObject({
   SVC_BUILDER_IMAGE_NODE: z.string().optional(),
   SVC_DB_IMAGE_POSTGRES: z.string().default(defaultDatabaseImages.postgres),
   SVC_DB_IMAGE_MARIADB: z.string().default(defaultDatabaseImages.mariadb),
+  SVC_CAPTURE_IMAGE: z.string().default(""),
   SVC_BUILD_CA_FILE: z.string().optional(),
   SVC_DB_COPIES: z.enum(["auto", "off"]).default("auto"),
   SVC_S3_ENDPOINT: origin.transform((text) => new URL(text).origin).optional(),

@@ -101,6 +101,8 @@ export interface Config {
   builderImageNode: string;
   /** PEM that builds trust besides the public authorities; empty for none. */
   buildCaBundle: string;
+  /** What pictures of sites are taken in; empty: none are taken. */
+  captureImage: string;
   databases: {
     /** What servers of new branches run in. */
     images: Record<DatabaseEngine, string>;

@@ -220,6 +220,9 @@ export const removeDeploymentReply = success({ deploymentId: id, queued: z.liter
 
 export const cancelDeploymentReply = success({ deploymentId: id, queued: z.literal(true) });
 
+/** A capture is on its way: `screenshotCapturedAt` changes once it is there. */
+export const screenshotReply = success({ queued: z.literal(true) });
+
 /** `after` is a byte offset into the log; what is past its end reads as its end. */
 export const logsQuery = z.strictObject({ after: wholeNumber(0, Number.MAX_SAFE_INTEGER, 0) });
 /** Send `offset` back as `after` to read on. */

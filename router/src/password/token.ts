@@ -1,35 +1,14 @@
-import { createHmac } from "node:crypto";
+import { dayOf, msUntilNextDay, sitePassCookie, sitePassDays, sitePassOf } from "@svc/proto/site-pass";
 
-/** Whoever brings it has typed the password: the visitor's cookie. Its value of a day is the same for everybody. */
-export const cookieName = "svc_site_auth";
+export { dayOf, msUntilNextDay };
+export const cookieName = sitePassCookie;
+export const tokenOf = sitePassOf;
 /** What a value looks like; nothing else is ever looked up. */
 export const tokenPattern = "^[A-Za-z0-9_-]{43}$";
 
-const msPerDay = 86_400_000;
-/** A cookie lasts seven days, and so reaches into the eighth. */
-const validDays = 8;
-
-/** Days since 1970, UTC. */
-export const dayOf = (nowMs: number): number => Math.floor(nowMs / msPerDay);
-export const msUntilNextDay = (nowMs: number): number => msPerDay - (nowMs % msPerDay);
-
-/**
- * The value that is given out on a day for one channel of a project: what opens production opens no preview. The key is
- * made of the project and its password's hash, and dies with them.
- */
-export function tokenOf(key: Uint8Array, channel: string, day: number): string {
-  const token = createHmac("sha256", key).update("svc site cookie 2");
-  for (const field of [channel, String(day)].map((text) => Buffer.from(text))) {
-    const length = Buffer.alloc(4);
-    length.writeUInt32BE(field.length);
-    token.update(length).update(field);
-  }
-  return token.digest("base64url");
-}
-
 /** The values that open a channel on a day. */
 export const validTokens = (key: Uint8Array, channel: string, day: number): string[] =>
-  Array.from({ length: validDays }, (_, ago) => tokenOf(key, channel, day - ago));
+  Array.from({ length: sitePassDays }, (_, ago) => tokenOf(key, channel, day - ago));
 
 /** For this host and no other, out of reach of scripts, and gone with the browser's week. */
 export const cookieHeader = (token: string, maxAgeSeconds: number): string =>

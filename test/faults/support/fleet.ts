@@ -111,6 +111,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     // The engines of the machines are given nothing else.
     ...{ baseImage: settings.baseImage, builderImage: settings.baseImage },
     databaseImages: settings.databaseImages,
+    // No machine of the fleet has the image.
+    captureImage: "",
     buildCaFile: null,
     dockerSocket: "",
     networks: { containers: "10.213", nodes: "127.0.0" },

@@ -1,6 +1,7 @@
 import type { Clock } from "@svc/runtime/clock";
 import type { Backups } from "../../backups/backups.ts";
 import type { Builder } from "../../build/builder.ts";
+import type { Captures } from "../../captures/captures.ts";
 import type { DatabaseTables } from "../../databases/table-writer.ts";
 import type { Ids } from "../../engine/context-owner.ts";
 import type { Container, Engine, Owner } from "../../engine/engine.ts";
@@ -49,6 +50,7 @@ export type RunnerDeps = {
   ports: Ports;
   builder: Builder;
   backups: Backups;
+  captures: Captures;
   proofs: Proofs;
   tails: Tails;
   /** Private address of the node, at which edges reach its containers. */

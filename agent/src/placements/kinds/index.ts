@@ -2,6 +2,7 @@
 import type { Placement } from "@svc/proto/node";
 import { backup } from "./backup.ts";
 import { build } from "./build.ts";
+import { capture } from "./capture.ts";
 import { database } from "./database.ts";
 import { keeper } from "./keeper.ts";
 import type { PlacementKind } from "./kind.ts";
@@ -15,6 +16,7 @@ export type KindName = Spec["case"];
 const kinds: { readonly [K in KindName]: PlacementKind<Extract<Spec, { case: K }>["value"]> } = {
   backup,
   build,
+  capture,
   database,
   keeper,
   proof,

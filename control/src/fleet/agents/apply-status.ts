@@ -77,6 +77,7 @@ export function nextObservation({
       build: buildOf(status),
       changedAt: timeOf(status.changedAt, now),
       ...backupOf(status),
+      ...captureOf(status),
       ...proofOf(status, now),
       ...limitsOf(status),
       ...crashingOf(status, now),
@@ -125,6 +126,12 @@ function backupOf({ backup }: PlacementStatus): Pick<ObservationValue, "backup">
   if (backup === undefined || !/^sha256:[0-9a-f]{64}$/.test(backup.digest)) return {};
   const { digest, sizeBytes, dumpBytes } = backup;
   return { backup: { digest, sizeBytes: Number(sizeBytes), dumpBytes: Number(dumpBytes) } };
+}
+
+/** Absent before there is one. */
+function captureOf({ capture }: PlacementStatus): Pick<ObservationValue, "capture"> {
+  if (capture === undefined || !/^sha256:[0-9a-f]{64}$/.test(capture.digest)) return {};
+  return { capture: { digest: capture.digest, sizeBytes: Number(capture.sizeBytes) } };
 }
 
 /** What is kept of it goes to every replica. */

@@ -31,6 +31,7 @@ export async function readArtifactFacts(
   const artifacts = await listArtifacts(db, projectIds);
   const deployments = await listReferrers(db, projectIds, rollbackTargets);
   const backups = await listBackupFiles(db, projectIds);
+  const screenshots = await listScreenshotFiles(db, projectIds);
   const alive = new Set(present.filter(({ deleting_at }) => deleting_at === null).map(({ id }) => id));
   return new Map(
     projectIds.map((id) => [
@@ -40,7 +41,7 @@ export async function readArtifactFacts(
         projectGone: !alive.has(id),
         artifacts: artifacts.get(id) ?? [],
         deployments: deployments.get(id) ?? [],
-        backups: backups.get(id) ?? [],
+        files: [...(backups.get(id) ?? []), ...(screenshots.get(id) ?? [])],
       },
     ]),
   );
@@ -75,6 +76,21 @@ async function listBackupFiles(db: Db, projectIds: readonly string[]): Promise<M
     .select(["project_id", "repository", "digest"])
     .where("project_id", "in", [...projectIds])
     .where("status", "=", "complete")
+    .execute();
+  return grouped(
+    rows.flatMap(({ project_id, repository, digest }) => {
+      const value = contentOf(repository, digest);
+      return value === null ? [] : [{ projectId: project_id, value }];
+    }),
+  );
+}
+
+async function listScreenshotFiles(db: Db, projectIds: readonly string[]): Promise<Map<string, Content[]>> {
+  const rows = await db
+    .selectFrom("screenshot")
+    .select(["project_id", "repository", "digest"])
+    .where("project_id", "in", [...projectIds])
+    .where("captured_at", "is not", null)
     .execute();
   return grouped(
     rows.flatMap(({ project_id, repository, digest }) => {

@@ -2,6 +2,7 @@
 export const repositories = {
   source: (projectId: string) => `${projectPrefix}${projectId}/source`,
   image: (projectId: string) => `${projectPrefix}${projectId}/app`,
+  screenshot: (projectId: string) => `${projectPrefix}${projectId}/screenshot`,
   backup: (projectId: string) => `${projectPrefix}${projectId}/backup`,
   bundle: (projectId: string) => `${projectPrefix}${projectId}/bundle`,
 } as const;

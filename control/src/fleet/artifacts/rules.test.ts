@@ -46,7 +46,7 @@ function deployment(status: Referrer["status"], digest: string, more: Partial<Re
 
 const judge = (facts: Partial<ArtifactFacts>) => {
   const decision = judgeArtifacts(
-    { now, projectGone: false, deployments: [], artifacts: [], backups: [], ...facts },
+    { now, projectGone: false, deployments: [], artifacts: [], files: [], ...facts },
     bounds,
   );
   return { removes: decision.remove.map(({ digest }) => digest), looksUp: decision.lookUp.map(({ id }) => id) };
@@ -126,7 +126,7 @@ describe("what refers to an image keeps it", () => {
 
   test("the file of a backup stays while there is the backup, and goes with the project", () => {
     const artifacts = [image("a", { repository: backups }), image("b", { repository: backups })];
-    const facts = { artifacts, backups: [{ repository: backups, digest: "a" }] };
+    const facts = { artifacts, files: [{ repository: backups, digest: "a" }] };
     expect(judge(facts).removes).toEqual(["b"]);
     expect(judge({ ...facts, projectGone: true }).removes).toEqual(["a", "b"]);
   });
@@ -134,7 +134,7 @@ describe("what refers to an image keeps it", () => {
   test("equal digests of two repositories are two artifacts", () => {
     const artifacts = [image("a", { repository: source }), image("a")];
     const decision = judgeArtifacts(
-      { now, projectGone: false, artifacts, backups: [], deployments: [deployment("running", "a")] },
+      { now, projectGone: false, artifacts, files: [], deployments: [deployment("running", "a")] },
       bounds,
     );
     expect(decision.remove).toEqual([{ repository: source, digest: "a" }]);

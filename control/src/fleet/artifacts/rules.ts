@@ -43,8 +43,8 @@ export interface ArtifactFacts {
   /** At least every deployment that keeps something; more do no harm. */
   deployments: readonly Referrer[];
   artifacts: readonly StoredArtifact[];
-  /** The files of backups: they go when somebody deletes these. */
-  backups: readonly Content[];
+  /** Of backups, which go when somebody deletes these, and the newest pictures of deployments. */
+  files: readonly Content[];
 }
 
 export interface ArtifactBounds {
@@ -79,7 +79,7 @@ export const contentKey = ({ repository, digest }: Content) => `${repository}@${
  * not over, while a channel points at it, while a node works for it, and while it is one of the newest that
  * a channel can go back to.
  *
- * Content is what is deleted, and equal content is stored once: so it stays while one deployment or backup refers to it, or
+ * Content is what is deleted, and equal content is stored once: so it stays while one deployment, backup or screenshot refers to it, or
  * one of its pushes is recent, and a repository is left alone while something is pushed to it, since that may turn
  * out to be the very content that is about to be deleted.
  */
@@ -89,7 +89,7 @@ export function judgeArtifacts(facts: ArtifactFacts, bounds: ArtifactBounds): Ar
   const isUnderWay = (artifact: StoredArtifact) =>
     artifact.digest === null && (artifact.building ?? (artifact.endedAt === null && ageMs(artifact) < bounds.pushMs));
 
-  const named = [...keptContents(facts.deployments, bounds), ...facts.backups];
+  const named = [...keptContents(facts.deployments, bounds), ...facts.files];
   const kept = new Set(projectGone ? [] : named.map(contentKey));
   const busy = new Set(projectGone ? [] : artifacts.filter(isUnderWay).map(({ repository }) => repository));
   const contents = new Map<string, Content>();

@@ -81,5 +81,11 @@ export async function storedBytes(db: Db, projectId: string): Promise<Record<Art
     group by kind`.execute(db);
   const bytes = new Map(rows.map((row) => [row.kind, row.bytes]));
   const of = (kind: ArtifactTable["kind"]) => bytes.get(kind) ?? 0;
-  return { source: of("source"), image: of("image"), bundle: of("bundle"), backup: of("backup") };
+  return {
+    source: of("source"),
+    image: of("image"),
+    bundle: of("bundle"),
+    backup: of("backup"),
+    screenshot: of("screenshot"),
+  };
 }

@@ -238,6 +238,8 @@ export const observationValue = z.object({
     .nullable(),
   /** What a backup has pushed; absent before that, and from everything else. */
   backup: z.object({ digest: z.string(), sizeBytes: z.number().int(), dumpBytes: z.number().int() }).optional(),
+  /** What a capture has pushed; absent before that, and from everything else. */
+  capture: z.object({ digest: z.string(), sizeBytes: z.number().int() }).optional(),
   /** What a proof found in a copy; absent before that, and from everything else. */
   proof: z
     .object({

@@ -51,7 +51,13 @@ async function aDeployment(channel: Channel): Promise<Deployment> {
 }
 
 const installation = {
-  ...{ registryHost: "registry.test", baseImage: "node:24-slim", builderImage: "node:24", buildCaBundle: "" },
+  ...{
+    registryHost: "registry.test",
+    baseImage: "node:24-slim",
+    builderImage: "node:24",
+    buildCaBundle: "",
+    gatePass: () => "",
+  },
 };
 
 /** What a task or the release command of a deployment on the channel is told. */

@@ -36,10 +36,10 @@ export interface TestFleet extends AsyncDisposable {
   eventsOf(nodeId: string): Promise<string[]>;
 }
 
-export async function startTestFleet(): Promise<TestFleet> {
+export async function startTestFleet(options: Parameters<typeof testApi>[0] = {}): Promise<TestFleet> {
   const stack = new AsyncDisposableStack();
   const server = stack.use(await startEtcd());
-  const api = stack.use(await testApi());
+  const api = stack.use(await testApi(options));
   const etcd = stack.use(testClient(server.endpoint));
   const log = createLog("silent");
   const fleet = stack.use(await openFleet(etcd, { clock: systemClock, log }));

@@ -1,7 +1,9 @@
 import { createHash, createHmac, hkdfSync } from "node:crypto";
 import { create } from "@bufbuild/protobuf";
 import { type Gate, GateSchema } from "@svc/proto/edge";
+import { dayOf, sitePassDays, sitePassOf } from "@svc/proto/site-pass";
 import type { Db } from "../../stores/db/pool.ts";
+import type { GateOf } from "../tasks/owners/owner.ts";
 
 /** From which the gates of all sites are made. Never leaves control. */
 export type GateSecret = Buffer;
@@ -37,6 +39,17 @@ function lengthPrefixed(...parts: string[]): Buffer {
       return [length, bytes];
     }),
   );
+}
+
+const passMs = 3_600_000;
+
+/**
+ * What opens the gate to svc itself for an hour at least, and for a day and an hour at most: the cookie of a visitor who typed the
+ * password so long ago that it is about to end. Edges need to be told nothing for it.
+ */
+export function passOf(secret: GateSecret, { projectId, passwordHash, channel }: GateOf, now: Date): string {
+  const { key } = gateOf(secret, projectId, passwordHash);
+  return sitePassOf(key, channel, dayOf(now.getTime() + passMs) - (sitePassDays - 1));
 }
 
 /** What an edge needs to guard these projects; those that are open or gone are left out. */

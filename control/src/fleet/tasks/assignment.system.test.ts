@@ -43,6 +43,7 @@ test("each of many that are asked for at once gets its own; what is wrong with o
       baseImage: "node:24-slim",
       builderImage: "node:24",
       buildCaBundle: "",
+      gatePass: () => "",
     },
   });
   const names = ["one", "two", "three"];

@@ -51,6 +51,7 @@ async function specOf(of: Project, env: Record<string, string> = {}, values: Par
     registryHost: "registry.test",
     ...images,
     buildCaBundle: "",
+    gatePass: () => "",
   });
   const placement = await load(task.id);
   if (placement?.spec.case !== "build") throw new Error("no build");

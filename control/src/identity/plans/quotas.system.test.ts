@@ -406,6 +406,7 @@ test("containers and release commands get what the plan gives, and builds what b
     baseImage: "node",
     builderImage: "node",
     buildCaBundle: "",
+    gatePass: () => "",
   };
   const run = await api.newRun(deployment, { node_id: randomUUID() });
   expect((await loadRun(deps, run.id))?.resources).toMatchObject(limits);

@@ -19,6 +19,7 @@ import type {
   RegistryCredentialTable,
   RestoreProofTable,
   RunTable,
+  ScreenshotTable,
   TaskTable,
   WorkItemTable,
 } from "./gen/tables.ts";
@@ -38,6 +39,8 @@ export type DroppedBranch = Selectable<DroppedDatabaseTable>;
 export type Job = Selectable<JobTable>;
 /** One run of it, over all its attempts. */
 export type JobRun = Selectable<JobRunTable>;
+/** A picture of what a deployment shows. */
+export type Screenshot = Selectable<ScreenshotTable>;
 /** A backup of a branch. */
 export type Backup = Selectable<DatabaseBackupTable>;
 export type BackupStatus = Backup["status"];

@@ -32,6 +32,7 @@ export const notResumed: Readonly<Record<string, string>> = {
   copies: "the next round of the leader asks for another look",
   "restore-proof": "the next round of the leader takes it up, or gives it up",
   "database-check": "the next report or the next night asks for another look",
+  screenshot: "the next capture of its deployment asks for another look",
   deploy: "its deployment has failed with it, and who made it was told so",
   lifecycle: "who asked for a stop or a start sees that it failed, and may want the opposite by now",
 };

@@ -28,6 +28,8 @@ export interface ListedDeployment extends Deployment {
   containers: { nodeId: string | null; refused: Record<string, number> | null }[];
   /** A container of it ended by itself (`crashed`), or all of them did for good (`ended`); null when all is well. */
   trouble: "crashed" | "ended" | null;
+  /** When its newest picture was taken; null: there is none. */
+  screenshotCapturedAt: Date | null;
   /** Its container that falls over most often; null when none does. */
   crashing: CrashingValue | null;
 }
@@ -44,6 +46,11 @@ const withFacts = (query: Joined) =>
         .select((event) => event.fn.max("deployment_event.at").as("at"))
         .whereRef("deployment_event.deployment_id", "=", "deployment.id")
         .as("lastTransitionAt"),
+      deployment
+        .selectFrom("screenshot")
+        .select("screenshot.captured_at")
+        .whereRef("screenshot.deployment_id", "=", "deployment.id")
+        .as("screenshotCapturedAt"),
       sql<string[]>`(
         select coalesce(jsonb_agg(detail order by id), '[]')
         from deployment_event where deployment_id = deployment.id and phase = ${warningPhase})`.as("warnings"),

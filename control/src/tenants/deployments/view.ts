@@ -165,8 +165,7 @@ export const deploymentListView = (deployment: ListedDeployment, viewer: Viewer)
   warnings: deployment.warnings,
   ...(isHeld(deployment) && { held: true as const }),
   crashing: deployment.suspended ? null : deployment.crashing,
-  // Nothing takes pictures of sites yet.
-  screenshotCapturedAt: null,
+  screenshotCapturedAt: iso(deployment.screenshotCapturedAt),
   trigger: deployment.trigger,
   gitSha: deployment.git_sha,
   gitRef: deployment.git_ref,

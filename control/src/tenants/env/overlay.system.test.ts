@@ -150,6 +150,7 @@ async function environmentOn(project: Project, channel: string, as = wide): Prom
     baseImage: "node",
     builderImage: "node",
     buildCaBundle: "",
+    gatePass: () => "",
   };
   const placement = await createPlacementLoader(systemClock, deps)(id);
   return placement?.spec.case === "serve" ? placement.spec.value.env : {};

@@ -5,7 +5,13 @@ const of = {
   ...{ databaseId: "0f1e2d3c-4b5a-4968-8778-695a4b3c2d1e", engine: "postgres" as const, image: "svc-postgres:17" },
   ...{ targetRepository: "svc/p/backup", timeoutSeconds: 7_200, maxDumpBytes: 5_000_000_000 },
 };
-const installation = { registryHost: "registry.test", baseImage: "", builderImage: "", buildCaBundle: "" };
+const installation = {
+  registryHost: "registry.test",
+  baseImage: "",
+  builderImage: "",
+  buildCaBundle: "",
+  gatePass: () => "",
+};
 
 test("a backup runs where its server is, and writes to one repository", () => {
   const { spec, pinnedTo } = backupTask(of, "n1");

@@ -5,6 +5,7 @@ import type { Placement } from "@svc/proto/node";
 import type { z } from "zod";
 import { backup } from "./backup.ts";
 import { build } from "./build.ts";
+import { capture } from "./capture.ts";
 import { database } from "./database.ts";
 import { keeper } from "./keeper.ts";
 import type { Kind, KindRules, NodeFacts, RegistryNeeds, TaskOwnerKind } from "./kind.ts";
@@ -12,7 +13,7 @@ import { proof } from "./proof.ts";
 import { serve } from "./serve.ts";
 
 /** Every kind of task there is. */
-const kinds = { build, serve, database, backup, keeper, proof } as const satisfies Record<TaskKind, unknown>;
+const kinds = { build, serve, database, backup, keeper, proof, capture } as const satisfies Record<TaskKind, unknown>;
 
 /** What is stored with a task, by its kind. */
 export type TaskSpec = z.output<(typeof kinds)[TaskKind]["spec"]>;

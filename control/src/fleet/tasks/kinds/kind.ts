@@ -2,7 +2,7 @@
 import type { OwnerKind } from "@svc/proto/kinds";
 import type { Placement } from "@svc/proto/node";
 import type { z } from "zod";
-import type { OwnerFacts } from "../owners/owner.ts";
+import type { GateOf, OwnerFacts } from "../owners/owner.ts";
 
 /** How the fleet treats tasks of a kind. */
 export interface KindRules {
@@ -56,7 +56,7 @@ export interface NewTask<Spec> extends TaskResources {
 export interface RegistryNeeds {
   pull: readonly string[];
   /** The one repository that it writes to, and what; null: to none. */
-  push: { repository: string; kind: "image" | "bundle" | "backup" } | null;
+  push: { repository: string; kind: "image" | "bundle" | "backup" | "screenshot" } | null;
   /** Whether it may start from any base image. */
   baseImages: boolean;
 }
@@ -68,6 +68,8 @@ export interface Installation {
   baseImage: string;
   builderImage: string;
   buildCaBundle: string;
+  /** Opens a site's gate to a browser of svc's own, for hours. */
+  gatePass(gate: GateOf): string;
 }
 
 /** What its node is told of a task rests on. */

@@ -7,9 +7,12 @@ import { database } from "./database.ts";
 import { deployment } from "./deployment.ts";
 import { job } from "./job.ts";
 import type { OpenAttempt, Owner, OwnerFacts, Whose, Work } from "./owner.ts";
+import { screenshot } from "./screenshot.ts";
 
 /** Every kind of owner there is. */
-const owners: { readonly [K in OwnerKind]: Owner<OwnerFacts[K]> } = { deployment, database, backup, copy, job };
+const owners: { readonly [K in OwnerKind]: Owner<OwnerFacts[K]> } = {
+  ...{ deployment, database, backup, copy, job, screenshot },
+};
 
 export const ownerOf = (kind: OwnerKind): Owner<OwnerFacts[OwnerKind]> => owners[kind];
 

@@ -5,6 +5,14 @@ import type { Branch, Channel, Deployment, JobRun, Project } from "../../../stor
 import type { Secrets } from "../../../stores/secrets.ts";
 import type { PriorBuild } from "../prior-builds.ts";
 
+/** A site's gate, and the channel whose sites it is to open. */
+export interface GateOf {
+  projectId: string;
+  /** bcrypt. */
+  passwordHash: string;
+  channel: string;
+}
+
 /** What is known of an owner when a node is told of its work, by the kind of the owner. */
 export interface OwnerFacts {
   /** Of a backup whose branch is still there. */
@@ -34,6 +42,10 @@ export interface OwnerFacts {
     envDigest(): string;
     /** What was built of the same source, the newest first; empty unless a build of it is asked for. */
     priorBuilds: readonly PriorBuild[];
+  };
+  screenshot: {
+    /** What its site asks visitors for; null: nothing. */
+    gate: GateOf | null;
   };
   database: {
     branch: Branch;

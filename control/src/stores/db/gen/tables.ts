@@ -176,7 +176,7 @@ export interface ArtifactTable {
   id: string;
   project_id: string;
   repository: string;
-  kind: "source" | "image" | "bundle" | "backup";
+  kind: "source" | "image" | "bundle" | "backup" | "screenshot";
   digest: Nullable<string>;
   size_bytes: Nullable<number>;
   created_at: Generated<Date>;
@@ -862,6 +862,20 @@ export interface SchemaMigrationTable {
   at: Generated<Date>;
 }
 
+export interface ScreenshotTable {
+  id: Generated<string>;
+  deployment_id: string;
+  project_id: string;
+  asked_at: Generated<Date>;
+  pending: Generated<boolean>;
+  failures: Generated<number>;
+  error: Nullable<string>;
+  repository: Nullable<string>;
+  digest: Nullable<string>;
+  size_bytes: Nullable<number>;
+  captured_at: Nullable<Date>;
+}
+
 export interface SiteHostTable {
   host: string;
   project_id: string;
@@ -878,9 +892,9 @@ export interface SiteHostTable {
 export interface TaskTable {
   id: Generated<string>;
   project_id: string;
-  owner_kind: "deployment" | "database" | "backup" | "copy";
+  owner_kind: "deployment" | "database" | "backup" | "copy" | "screenshot";
   owner_id: string;
-  kind: "build" | "serve" | "database" | "backup" | "keeper" | "proof";
+  kind: "build" | "serve" | "database" | "backup" | "keeper" | "proof" | "capture";
   channel: ColumnValues["task.channel"];
   pr_number: Generated<number>;
   replica: Generated<number>;
@@ -1132,6 +1146,7 @@ export interface Database {
   run: RunTable;
   saved_query: SavedQueryTable;
   schema_migration: SchemaMigrationTable;
+  screenshot: ScreenshotTable;
   site_host: SiteHostTable;
   task: TaskTable;
   traffic_batch: TrafficBatchTable;

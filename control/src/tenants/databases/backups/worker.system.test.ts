@@ -98,7 +98,7 @@ test("a backup is made where its server is, with the tenant's password, and comp
   expect(task).toMatchObject({ kind: "backup", owner_kind: "backup", pinned_to: node.id, desired: "running" });
   const load = createPlacementLoader(systemClock, {
     ...{ db: world.api.db, secrets: world.api.context.secrets, registryHost: "registry.test" },
-    ...{ baseImage: "", builderImage: "", buildCaBundle: "" },
+    ...{ baseImage: "", builderImage: "", buildCaBundle: "", gatePass: () => "" },
   });
   const password = openTenantPassword(world.api.context.secrets, branch);
   expect((await load(task.id))?.spec).toMatchObject({

@@ -296,6 +296,13 @@ export const changes: Readonly<Record<string, Change>> = {
       return { path: `/deployments/${id}/cancel`, target: id };
     },
   },
+  "POST /deployments/:id/screenshot": {
+    action: "deployment.screenshot",
+    async arrange(world) {
+      const { id } = await serving(world, "running");
+      return { path: `/deployments/${id}/screenshot`, target: id };
+    },
+  },
   "POST /deployments/:id/rollback": {
     action: "deployment.rollback",
     async arrange(world) {
