@@ -64,7 +64,14 @@ const envelope = z.record(z.string(), z.unknown());
  * over the usual ones.
  */
 export async function startCluster(
-  options: { agents?: number; ha?: boolean; acme?: boolean; control?: Record<string, string> } = {},
+  options: {
+    agents?: number;
+    ha?: boolean;
+    acme?: boolean;
+    /** Screenshots are taken, also by themselves, which visits sites. */
+    screenshots?: boolean;
+    control?: Record<string, string>;
+  } = {},
 ): Promise<Cluster> {
   const settings = readSettings(process.env, repositoryRoot);
   const dir = await makeClusterDir();
@@ -89,6 +96,7 @@ export async function startCluster(
       agents: options.agents ?? 3,
       ha: options.ha ?? false,
       acme: options.acme ?? false,
+      captureImage: options.screenshots === true ? settings.captureImage : "",
       ports,
       networks,
       fresh: false,

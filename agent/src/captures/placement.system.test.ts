@@ -1,6 +1,5 @@
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { inflateSync } from "node:zlib";
 import { defaultCaptureImage } from "@svc/proto";
 import { Desired, Observed } from "@svc/proto/node";
 import { createRegistry } from "@svc/registry";
@@ -9,6 +8,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type Agent, start } from "../start.ts";
 import { createTestNode, type TestNode } from "../testing/agent.ts";
 import { createTestControl, type TestControl } from "../testing/control.ts";
+import { lookAtPng } from "../testing/png.ts";
 import { startRegistry, type TestRegistry } from "../testing/registry.ts";
 import { waitFor } from "../testing/wait.ts";
 
@@ -80,7 +80,7 @@ const placement = (
 const ended = (placementId: string) =>
   control.status(placementId, ({ observed }) => observed === Observed.COMPLETED || observed === Observed.FAILED);
 
-/** The picture that was pushed: its size, and the colour of its pixel in the upper left. */
+/** The picture that was pushed: its size, and the pixel in its upper left. */
 async function pictureOf(placementId: string) {
   const { capture, failure } = await ended(placementId);
   expect(failure).toBeUndefined();
@@ -90,25 +90,16 @@ async function pictureOf(placementId: string) {
   for await (const part of stream) parts.push(part as Buffer);
   const png = Buffer.concat(parts);
   expect(png.byteLength).toBe(Number(capture?.sizeBytes));
-  return { width: png.readUInt32BE(16), height: png.readUInt32BE(20), colour: cornerOf(png) };
+  return lookAtPng(png);
 }
 
-/** Red, green and blue: of the first pixel every filter of PNG says what it is. */
-function cornerOf(png: Buffer): number[] {
-  const data: Buffer[] = [];
-  for (let at = 8; at < png.byteLength; at += 12 + png.readUInt32BE(at)) {
-    if (png.toString("latin1", at + 4, at + 8) === "IDAT")
-      data.push(png.subarray(at + 8, at + 8 + png.readUInt32BE(at)));
-  }
-  return [...inflateSync(Buffer.concat(data)).subarray(1, 4)];
-}
 
 const browser = (placementId: string) => node.engine.findContainer(`svc-c-${placementId}`);
 
 test("the page is shown, with the pass of its gate, and the picture is pushed", async () => {
   const edge = await anEdge(html('<body style="background: #12ab34">'));
   await control.assign({ upserts: [placement("c1", edge.port, { pass: "word" })] });
-  expect(await pictureOf("c1")).toEqual({ width: 1280, height: 800, colour: [0x12, 0xab, 0x34] });
+  expect(await pictureOf("c1")).toEqual({ width: 1280, height: 800, corner: [0x12, 0xab, 0x34] });
   expect(edge.asked[0]?.headers).toMatchObject({ host: `${host}:${edge.port}`, cookie: "svc_site_auth=word" });
   const asked = control.tokensAsked.filter(({ workId }) => workId === "c1");
   expect(new Set(asked.map((wish) => wish.repository))).toEqual(new Set([repository]));
@@ -140,7 +131,7 @@ test("nothing but the site is reached, whatever its page asks for", async () => 
     html(`<body>${foreign()}${frames}<script>${script}</script>`)(request, response),
   );
   await control.assign({ upserts: [placement("c2", edge.port)] });
-  expect((await pictureOf("c2")).colour).toEqual([0, 255, 0]);
+  expect((await pictureOf("c2")).corner).toEqual([0, 255, 0]);
   expect(edge.asked.map(({ url }) => url)).toContain("/done?");
   expect(new Set(edge.asked.map(({ headers }) => headers.host))).toEqual(new Set([`${host}:${edge.port}`]));
   expect(elsewhere.asked).toEqual([]);
@@ -211,5 +202,5 @@ test("a restarted agent begins it anew, and one that is called off leaves nothin
   expect(capture).toBeUndefined();
   expect(await browser(running ?? "")).toBeNull();
   holds = false;
-  expect((await pictureOf(other ?? "")).colour).toEqual([0, 0, 255]);
+  expect((await pictureOf(other ?? "")).corner).toEqual([0, 0, 255]);
 });

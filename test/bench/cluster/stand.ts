@@ -46,6 +46,7 @@ export async function startStand(): Promise<Stand> {
       ...settings,
       dir: platformDir(dir),
       agents: 0,
+      captureImage: "",
       ports,
       networks,
       fresh: false,

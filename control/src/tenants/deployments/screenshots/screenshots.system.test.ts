@@ -139,6 +139,9 @@ test("a picture is asked for, taken by a node, and shown", async () => {
     ...{ "content-type": "image/png", "cache-control": "private, no-cache", etag: `"${digest}"` },
     ...{ "content-length": "1000", "x-content-type-options": "nosniff" },
   });
+  const { key } = await api.newKey(user, { scopes: ["projects:read"] });
+  const reply = await fetch(`${api.url}/api/v1${path()}`, { headers: { "x-api-key": key } });
+  expect(Buffer.from(await reply.arrayBuffer())).toEqual(content);
   expect((await call("GET", { "if-none-match": `"${digest}"` })).status).toBe(304);
   expect(await lastTask()).toMatchObject({ desired: "removed" });
 });
