@@ -92,7 +92,7 @@ const commands = {
   bench: { programs: true, run: (args) => runNode("test/bench/main.ts", args) },
   "bench:cluster": { programs: true, run: (args) => runNode("test/bench/cluster/main.ts", args) },
   "edge:build": { programs: false, run: () => runNode("deploy/src/edge-caddy/main.ts", []) },
-  "capture-image": { programs: false, run: (args) => runNode("deploy/src/make-capture-image.ts", args) },
+  "capture-image": { programs: false, run: (args) => runNode("deploy/src/capture/main.ts", args) },
   check: { programs: false, run: () => runChecks(root, environment()) },
   generate: { programs: false, run: () => generate(root, environment()) },
 };

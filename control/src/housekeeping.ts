@@ -15,6 +15,7 @@ import { forgetCopies } from "./tenants/databases/copies/forget.ts";
 import { forgetVolumes } from "./tenants/databases/volumes/forget.ts";
 import { expireLogs } from "./tenants/deployments/logs/expire.ts";
 import { expireIdle } from "./tenants/deployments/remove/expire.ts";
+import { forgetScreenshots } from "./tenants/deployments/screenshots/forget.ts";
 import { releaseRedirects } from "./tenants/hosts/hosts.ts";
 import { forgetJobs } from "./tenants/jobs/definitions/forget.ts";
 import { expireJobRuns } from "./tenants/jobs/runs/expire.ts";
@@ -58,6 +59,7 @@ export async function keepHouse(db: Db, log: Log, { previewIdleDays }: HouseRule
     copies: () => forgetCopies(db),
     volumes: () => forgetVolumes(db),
     changes: () => forgetChanges(db),
+    screenshots: () => forgetScreenshots(db),
     nodeEvents: () => expireNodeEvents(db),
     certificates: () => forgetCertificates(db),
     alerts: () => forgetAlerts(db),

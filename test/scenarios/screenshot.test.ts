@@ -43,7 +43,10 @@ const ask = (method: string, id: string) =>
 async function pictureOf(id: string) {
   const reply = await ask("GET", id);
   const body = Buffer.from(await reply.arrayBuffer());
-  expect([reply.status, reply.headers.get("content-type")], body.toString("latin1", 0, 500)).toEqual([200, "image/png"]);
+  expect([reply.status, reply.headers.get("content-type")], body.toString("latin1", 0, 500)).toEqual([
+    200,
+    "image/png",
+  ]);
   return lookAtPng(body);
 }
 const captured = (id: string, before: string | null = null) =>

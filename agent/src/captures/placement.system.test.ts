@@ -93,7 +93,6 @@ async function pictureOf(placementId: string) {
   return lookAtPng(png);
 }
 
-
 const browser = (placementId: string) => node.engine.findContainer(`svc-c-${placementId}`);
 
 test("the page is shown, with the pass of its gate, and the picture is pushed", async () => {

@@ -14,6 +14,7 @@ import { createLog } from "../../../log.ts";
 import type { Deployment, Node, Task } from "../../../stores/db/tables.ts";
 import { until } from "../../../stores/etcd/testing.ts";
 import { beginCaptures } from "./begin.ts";
+import { forgetScreenshots } from "./forget.ts";
 import { askForCapture } from "./store.ts";
 import { screenshotWorker } from "./worker.ts";
 
@@ -294,6 +295,20 @@ describe("by itself svc takes pictures", () => {
     await api.db.updateTable("screenshot").set({ pending: false }).execute();
     expect(await begin()).toBe(2);
   });
+});
+
+test("the picture of what has not been live for a month is forgotten", async () => {
+  await call("POST");
+  await work();
+  await captured();
+  await work();
+  await askedAgo(29 * 24);
+  await forgetScreenshots(api.db);
+  expect((await call("GET")).status).toBe(200);
+  await askedAgo(31 * 24);
+  await forgetScreenshots(api.db);
+  expect((await call("GET")).status).toBe(404);
+  expect(await capturedAt()).toBeNull();
 });
 
 test("what was asked for goes with its project", async () => {

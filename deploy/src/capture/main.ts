@@ -1,8 +1,8 @@
 import { defaultCaptureImage } from "@svc/proto";
 import { systemClock } from "@svc/runtime/system";
 import Docker from "dockerode";
-import { ensureCaptureImage } from "./capture-image.ts";
-import { readSettings } from "./settings.ts";
+import { ensureCaptureImage } from "../capture-image.ts";
+import { readSettings } from "../settings.ts";
 
 const say = (line: string) => console.error(`svc: ${line}`);
 
