@@ -20,6 +20,7 @@ import { insertWebhook, rotateSecret, storeSettings } from "./change.ts";
 import { enqueueDelivery } from "./kinds.ts";
 import { testBody } from "./messages.ts";
 import { changeChoices, urlProblem, wantedEvents } from "./rules.ts";
+import { notCalled } from "./send.ts";
 import { newSecret } from "./sign.ts";
 import { findSetting, findWebhook, listOpen, lockSetting } from "./store.ts";
 import { webhookView } from "./view.ts";
@@ -89,8 +90,7 @@ async function readUrl(egress: Egress, text: string): Promise<URL> {
   try {
     await egress(new URL(url.origin));
   } catch (error) {
-    if (error instanceof EgressBlocked)
-      throw new Refused("VALIDATION", `url: The platform does not call it: ${error.message}`);
+    if (error instanceof EgressBlocked) throw new Refused("VALIDATION", `url: ${notCalled(error)}`);
     // Nobody knows the name at this moment: it is judged again before it is called.
   }
   return url;

@@ -56,6 +56,10 @@ export async function post(
   }
 }
 
+/** Why the platform does not call an address, as a sentence. */
+export const notCalled = ({ message }: EgressBlocked): string =>
+  `The platform does not call it: ${message.replace(/\.$/, "")}.`;
+
 function problemOf(status: number): string | null {
   if (status >= 200 && status < 300) return null;
   if (status >= 300 && status < 400) return `It answered ${status}. Redirects are not followed.`;
@@ -77,7 +81,7 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 function reasonOf(error: unknown): string {
-  if (error instanceof EgressBlocked) return `It is not called: ${error.message}.`;
+  if (error instanceof EgressBlocked) return notCalled(error);
   const { code = "" } = error as NodeJS.ErrnoException;
   return reasons[code] ?? "It could not be reached.";
 }
