@@ -67,6 +67,15 @@ function change(state: State, run: number, values: Partial<Run>): State {
 function move(state: State, run: number, at: number, values: Partial<Attempt>): State {
   const { attempts } = state.runs[run] as Run;
   return change(state, run, { attempts: with_(attempts, at, { ...(attempts[at] as Attempt), ...values }) });
+const replaced = <T>(list: readonly T[], at: number, value: T): readonly T[] =>
+  list.map((each, i) => (i === at ? value : each));
+
+function change(state: State, run: number, values: Partial<Run>): State {
+  return { ...state, runs: replaced(state.runs, run, { ...(state.runs[run] as Run), ...values }) };
+}
+function move(state: State, run: number, at: number, values: Partial<Attempt>): State {
+  const { attempts } = state.runs[run] as Run;
+  return change(state, run, { attempts: replaced(attempts, at, { ...(attempts[at] as Attempt), ...values }) });
 }
 
 const recordOf = ({ state, cancel, exitCode }: Attempt): RunValue | null =>
@@ -192,12 +201,16 @@ export function jobRuns(mutant: JobRunMutant | null, limits: JobRunBounds): Mode
   function* leads(state: State, who: number): Iterable<readonly [string, State]> {
     const intent = state.leaders[who] ?? null;
     const set = (from: State, next: Intent | null): State => ({ ...from, leaders: with_(from.leaders, who, next) });
+    const set = (from: State, next: Intent | null): State => ({ ...from, leaders: replaced(from.leaders, who, next) });
     if (intent !== null) {
       yield [`${who} is killed`, set(state, null)];
       if (intent.isWritten) yield [`${who} writes ${intent.step.do} to etcd`, set(commit(state, intent), null)];
       else {
         const written = write(state, intent);
-        yield [`${who} writes ${intent.step.do}`, written === null ? set(state, null) : set(written, { ...intent, isWritten: true })];
+        yield [
+          `${who} writes ${intent.step.do}`,
+          written === null ? set(state, null) : set(written, { ...intent, isWritten: true }),
+        ];
       }
       return;
     }
@@ -235,7 +248,8 @@ export function jobRuns(mutant: JobRunMutant | null, limits: JobRunBounds): Mode
     if (attempt.isAway) return;
     if (attempt.state === "offered" && !attempt.cancel) yield [`${name}: is accepted`, to({ state: "accepted" })];
     if (attempt.cancel && !mayRun) yield [`${name}: is called off`, to({ state: "not_started" })];
-    if (attempt.cancel && mayRun && attempt.box === "none") yield [`${name}: is called off`, to({ state: "not_started" })];
+    if (attempt.cancel && mayRun && attempt.box === "none")
+      yield [`${name}: is called off`, to({ state: "not_started" })];
     if (attempt.cancel && attempt.box === "running") yield [`${name}: is ended`, to({ box: "ended" })];
     if (attempt.state === "granted" && attempt.box === "none" && !attempt.cancel) {
       const isAllowed = run.status === "running" || run.status === "cancel_requested";
@@ -247,7 +261,8 @@ export function jobRuns(mutant: JobRunMutant | null, limits: JobRunBounds): Mode
           : null;
       yield [`${name}: begins`, { ...to({ box: "running", starts: attempt.starts + 1 }), wrong: state.wrong ?? wrong }];
     }
-    if (attempt.state === "granted" && attempt.box !== "none") yield [`${name}: tells its start`, to({ state: "started" })];
+    if (attempt.state === "granted" && attempt.box !== "none")
+      yield [`${name}: tells its start`, to({ state: "started" })];
     if (mayRun && attempt.box === "ended") {
       for (const exitCode of [0, 1]) yield [`${name}: tells its end, ${exitCode}`, to({ state: "exited", exitCode })];
       yield [`${name}: its journal is lost`, to({ state: "indeterminate" })];
@@ -259,7 +274,9 @@ export function jobRuns(mutant: JobRunMutant | null, limits: JobRunBounds): Mode
     *next(state) {
       if (state.runs.length < limits.runs) {
         const open = state.runs.flatMap(({ status, reason, count }, at) =>
-          isJobRunOver(status) ? [] : [{ id: String(at), status, reason, trigger: "schedule" as const, attemptCount: count }],
+          isJobRunOver(status)
+            ? []
+            : [{ id: String(at), status, reason, trigger: "schedule" as const, attemptCount: count }],
         );
         const begin = beginOf({ overlap: "queue", trigger: "schedule" }, open);
         if (begin.do === "insert" && begin.status !== "skipped") {
@@ -271,17 +288,34 @@ export function jobRuns(mutant: JobRunMutant | null, limits: JobRunBounds): Mode
         const asked = cancelOf(status);
         const ends = asked === "end" || (asked === "ask" && mutant === "cancel ends what runs");
         if (ends) yield [`run ${at} is canceled`, change(state, at, { status: "canceled", reason: null })];
-        else if (asked === "ask") yield [`the end of run ${at} is asked for`, change(state, at, { status: "cancel_requested" })];
+        else if (asked === "ask")
+          yield [`the end of run ${at} is asked for`, change(state, at, { status: "cancel_requested" })];
       }
       for (const who of state.leaders.keys()) yield* leads(state, who);
       for (const [r, run] of state.runs.entries()) for (const a of run.attempts.keys()) yield* works(state, r, a);
     },
     key: ({ runs, leaders, wrong }) =>
       JSON.stringify([
-        runs.map(({ status, reason, count, attempts }) => [status, reason, count, attempts.map((each) => Object.values(each))]),
+        runs.map(({ status, reason, count, attempts }) => [
+          status,
+          reason,
+          count,
+          attempts.map((each) => Object.values(each)),
+        ]),
         // Two leaders are alike.
         leaders
-          .map((intent) => intent && [intent.run, intent.status, intent.attempt, intent.seen, intent.seenCancel, intent.isWritten, stepKey(intent.step)])
+          .map(
+            (intent) =>
+              intent && [
+                intent.run,
+                intent.status,
+                intent.attempt,
+                intent.seen,
+                intent.seenCancel,
+                intent.isWritten,
+                stepKey(intent.step),
+              ],
+          )
           .map((each) => JSON.stringify(each))
           .sort(),
         wrong,

@@ -13,6 +13,7 @@ import type { Log } from "../../../log.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Etcd, Leadership } from "../../../stores/etcd/index.ts";
 import { applyStep } from "./apply.ts";
+import { applyStep, type JobRunDeps } from "./apply.ts";
 import { type Placing, placeAttempts } from "./placing.ts";
 import { type ReadRuns, readOpenRuns } from "./read.ts";
 import { said } from "./rules.ts";

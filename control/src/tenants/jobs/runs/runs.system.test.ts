@@ -111,7 +111,6 @@ test("a run that is canceled while it is offered never begins", async () => {
   // The one node that there is does not answer, so the offer stays one.
   const job = await aJob();
   const [nodeId = "", ...others] = world.nodes.nodeIds;
-  const only = world.api.db.updateTable("node").set({ schedulable: false });
   await world.api.db.updateTable("node").set({ schedulable: false }).where("id", "in", others).execute();
   world.nodes.stall(nodeId, true);
   const { id } = await world.begin(job);
