@@ -26,9 +26,9 @@ export const habits: readonly Habit[] = [
     advice: "`svc whoami` shows whose key is used",
   },
   {
-    words: ["ssh", "exec", "console", "shell", "bash", "run", "attach", "sftp", "proxy", "port-forward", "connect"],
+    words: ["ssh", "exec", "console", "shell", "bash", "attach", "sftp", "proxy", "port-forward", "connect"],
     advice:
-      "There is no way into a container: `svc logs --runtime --follow` shows what the app prints. What has to run before a deployment serves is release.command of the manifest",
+      "There is no way into a container: `svc logs --runtime --follow` shows what the app prints. `svc run` runs a command here, with its variables. What has to run before a deployment serves is release.command of the manifest",
   },
   {
     words: ["health", "checks", "check", "ping", "diagnose", "troubleshoot"],
@@ -78,6 +78,7 @@ export const habits: readonly Habit[] = [
   },
   {
     words: ["dev", "functions"],
+    words: ["jobs", "cron", "schedule", "mcp", "functions"],
     advice: "That is not there yet; `svc --help` lists what is",
   },
   {
