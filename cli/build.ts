@@ -29,6 +29,17 @@ const finishedTemplates: Plugin = {
   },
 };
 
+/** What clients of the MCP server are told of its tools, likewise. */
+const finishedSchemas: Plugin = {
+  name: "finished-schemas",
+  async load(id) {
+    if (id !== inCli("src/mcp/json-schemas.ts")) return null;
+    const { jsonSchemas } = await import("./src/mcp/json-schemas.ts");
+    const text = JSON.stringify(JSON.stringify(await jsonSchemas()));
+    return `export const jsonSchemas = async () => JSON.parse(${text});\n`;
+  },
+};
+
 /** Modules of Node that commander imports and help has no use for, as modules that cost nothing until they are used. */
 const instead: Readonly<Record<string, string>> = {
   // Importing it makes Node open all streams of the process.
@@ -80,7 +91,7 @@ export async function build(directory: string): Promise<void> {
     treeshake: {
       moduleSideEffects: [{ test: /^(?!.*\/node_modules\/).*\/(cli|proto|runtime)\/src\//, sideEffects: false }],
     },
-    plugins: [finishedOutlines, finishedTemplates, leanMcp, cheapBuiltins],
+    plugins: [finishedOutlines, finishedTemplates, finishedSchemas, leanMcp, cheapBuiltins],
     // Its callbacks load the whole program, on purpose.
     checks: { pluginTimings: false },
   });

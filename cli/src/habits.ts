@@ -77,8 +77,7 @@ export const habits: readonly Habit[] = [
     advice: "`svc jobs ls` shows the jobs that the manifest schedules, and `svc jobs runs` how they went",
   },
   {
-    words: ["dev", "functions"],
-    words: ["jobs", "cron", "schedule", "mcp", "functions"],
+    words: ["functions"],
     advice: "That is not there yet; `svc --help` lists what is",
   },
   {

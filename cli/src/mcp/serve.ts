@@ -1,14 +1,15 @@
 import { McpServer } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import { validationMessage } from "@svc/proto";
-import { z } from "zod";
+import type { z } from "zod";
 import type { Surroundings } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { version } from "../version.ts";
 import { confirmed, type Reach, withCall } from "./call.ts";
-import { leanSchema, uncheckedSchema } from "./lean-schema.ts";
+import { inputOf } from "./input.ts";
+import { type JsonSchemas, jsonSchemas, type ToolSchemas } from "./json-schemas.ts";
 import { errorResult, toResult } from "./result.ts";
-import type { Tool } from "./tool.ts";
+import { toldSchema, uncheckedSchema } from "./told-schema.ts";
 import { tools } from "./tools/index.ts";
 
 export interface ServeOptions {
@@ -23,6 +24,7 @@ Tools that change something return once it is queued; look at the end with deplo
 
 /** Serves MCP on stdin and stdout until stdin is closed or the process is asked to end. */
 export async function serve({ surroundings, reach, allowWrites }: ServeOptions): Promise<void> {
+  const told = await jsonSchemas();
   const { signal, stdin, stdout, terminal } = surroundings;
   const transport = new StdioServerTransport(stdin, stdout);
   const over = new Promise<void>((resolve) => {
@@ -30,7 +32,7 @@ export async function serve({ surroundings, reach, allowWrites }: ServeOptions):
     signal.addEventListener("abort", () => resolve(), { once: true });
     if (signal.aborted) resolve();
   });
-  const handle = serveStdio(() => createServer({ surroundings, reach, allowWrites }), {
+  const handle = serveStdio(() => createServer({ surroundings, reach, allowWrites }, told), {
     transport,
     onerror: (error) => terminal.verbose(error.message),
   });
@@ -38,18 +40,19 @@ export async function serve({ surroundings, reach, allowWrites }: ServeOptions):
   await handle.close();
 }
 
-function createServer({ surroundings, reach, allowWrites }: ServeOptions): McpServer {
+function createServer({ surroundings, reach, allowWrites }: ServeOptions, told: JsonSchemas): McpServer {
   const server = new McpServer({ name: "svc", title: "svc", version }, { instructions });
   for (const tool of tools) {
     if (tool.effect !== "reads" && !allowWrites) continue;
-    const takes = z.strictObject(inputOf(tool, reach));
+    const takes = inputOf(tool, reach);
+    const { input, inputOfAny, output } = schemasFor(told, tool.name);
     server.registerTool(
       tool.name,
       {
         title: tool.title,
         description: tool.description,
-        inputSchema: uncheckedSchema(takes),
-        outputSchema: leanSchema(tool.output),
+        inputSchema: uncheckedSchema(takes, reach.allProjects ? inputOfAny : input),
+        outputSchema: toldSchema(tool.output, output),
         annotations: {
           title: tool.title,
           readOnlyHint: tool.effect === "reads",
@@ -90,14 +93,8 @@ function readInput(takes: z.ZodObject, given: unknown): Record<string, unknown> 
   });
 }
 
-const slugSchema = z.string().describe("The project's slug once more: nothing is changed where it is another one");
-
-/** What a tool takes here: which project, where there may be several; and its slug, where something cannot be taken back. */
-function inputOf(tool: Tool, { allProjects }: Reach): z.ZodRawShape {
-  return {
-    ...tool.input,
-    ...(tool.ofProject &&
-      allProjects && { project: z.string().optional().describe("Slug or id; default: the one of this directory") }),
-    ...(tool.effect === "destroys" && { slug: slugSchema }),
-  };
+function schemasFor(told: JsonSchemas, name: string): ToolSchemas {
+  const schemas = told[name];
+  if (schemas === undefined) throw new Error(`There are no schemas of ${name}`);
+  return schemas;
 }

@@ -59,14 +59,6 @@ export interface JobRunBounds {
 const now = new Date(1e9);
 const then = new Date(0).toISOString();
 
-const with_ = <T>(list: readonly T[], at: number, value: T): readonly T[] => list.map((each, i) => (i === at ? value : each));
-
-function change(state: State, run: number, values: Partial<Run>): State {
-  return { ...state, runs: with_(state.runs, run, { ...(state.runs[run] as Run), ...values }) };
-}
-function move(state: State, run: number, at: number, values: Partial<Attempt>): State {
-  const { attempts } = state.runs[run] as Run;
-  return change(state, run, { attempts: with_(attempts, at, { ...(attempts[at] as Attempt), ...values }) });
 const replaced = <T>(list: readonly T[], at: number, value: T): readonly T[] =>
   list.map((each, i) => (i === at ? value : each));
 
@@ -200,7 +192,6 @@ export function jobRuns(mutant: JobRunMutant | null, limits: JobRunBounds): Mode
 
   function* leads(state: State, who: number): Iterable<readonly [string, State]> {
     const intent = state.leaders[who] ?? null;
-    const set = (from: State, next: Intent | null): State => ({ ...from, leaders: with_(from.leaders, who, next) });
     const set = (from: State, next: Intent | null): State => ({ ...from, leaders: replaced(from.leaders, who, next) });
     if (intent !== null) {
       yield [`${who} is killed`, set(state, null)];

@@ -1,16 +1,28 @@
+import type { Clock } from "@svc/runtime/clock";
 import { sql, type UpdateObject } from "kysely";
 import { inFencedTransaction } from "../../../fleet/cluster/fenced.ts";
+import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { commandRequest } from "../../../fleet/scheduler/commands.ts";
 import type { Attempts } from "../../../fleet/tasks/attempts.ts";
 import { insertRun } from "../../../fleet/tasks/run-rows.ts";
 import { cancelRun } from "../../../fleet/tasks/runs.ts";
 import { planOfUser } from "../../../identity/plans/of-user.ts";
+import type { Log } from "../../../log.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Database, JobRun, Run } from "../../../stores/db/tables.ts";
+import type { Etcd, Leadership } from "../../../stores/etcd/index.ts";
 import { endRun, lockJob } from "./end.ts";
 import type { ReadRuns } from "./read.ts";
-import type { JobRunDeps } from "./round.ts";
 import type { JobRunFacts, JobRunStep } from "./steps.ts";
+
+export interface JobRunDeps {
+  clock: Clock;
+  db: Db;
+  etcd: Etcd;
+  fleet: Fleet;
+  leadership: Pick<Leadership, "epoch" | "txn">;
+  log: Log;
+}
 
 type Step = Exclude<JobRunStep, { do: "place" }> | { do: "make"; nodeId: string };
 

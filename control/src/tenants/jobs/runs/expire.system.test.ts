@@ -17,14 +17,19 @@ test("old runs go with their attempts and output, but for the last success, the 
   const { id: project_id } = await api.newProject(await api.newUser());
   const job = await newJob(db, { project_id });
   const ages: [JobRun["status"], number][] = [
-    ...([["running", 200], ["succeeded", 120], ["succeeded", 110], ["timed_out", 105], ["failed", 100]] as const),
-    ...([["skipped", 95], ["canceled", 10]] as const),
+    ...([
+      ["running", 200],
+      ["succeeded", 120],
+      ["succeeded", 110],
+      ["timed_out", 105],
+      ["failed", 100],
+    ] as const),
+    ...([
+      ["skipped", 95],
+      ["canceled", 10],
+    ] as const),
   ].map(([status, days]) => [status, days]);
-  const [node] = await db
-    .insertInto("node")
-    .values({ role: "node", name: "n" })
-    .returning("id")
-    .execute();
+  const [node] = await db.insertInto("node").values({ role: "node", name: "n" }).returning("id").execute();
   for (const [status, days] of ages) {
     const finished_at = status === "running" ? null : sql<Date>`now() - ${days} * interval '1 day'`;
     const run = await newJobRun(db, job, { status, finished_at: finished_at as never });
@@ -34,7 +39,10 @@ test("old runs go with their attempts and output, but for the last success, the 
       .values({ ...attempt, number: 1, outcome: "failed" })
       .returning("id")
       .executeTakeFirstOrThrow();
-    await db.insertInto("log_chunk").values({ stream_id: id, offset: 0, data: Buffer.from(status) }).execute();
+    await db
+      .insertInto("log_chunk")
+      .values({ stream_id: id, offset: 0, data: Buffer.from(status) })
+      .execute();
   }
   expect(await expireJobRuns(db)).toBe(3);
   expect(await expireJobRuns(db)).toBe(0);

@@ -1,7 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Clock } from "@svc/runtime/clock";
 import { createLimiter } from "@svc/runtime/limiter";
-import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { isRunOver } from "../../../fleet/cluster/keys.ts";
 import { commandRequest } from "../../../fleet/scheduler/commands.ts";
 import { explainRefusal, type Hints, type PlacementRequest } from "../../../fleet/scheduler/placement.ts";
@@ -9,24 +7,11 @@ import { listReservations, listSchedulableNodes } from "../../../fleet/scheduler
 import { type Attempts, createAttempts, type SeenRun } from "../../../fleet/tasks/attempts.ts";
 import { cancelRun } from "../../../fleet/tasks/runs.ts";
 import { planOfUser } from "../../../identity/plans/of-user.ts";
-import type { Log } from "../../../log.ts";
-import type { Db } from "../../../stores/db/pool.ts";
-import type { Etcd, Leadership } from "../../../stores/etcd/index.ts";
-import { applyStep } from "./apply.ts";
 import { applyStep, type JobRunDeps } from "./apply.ts";
 import { type Placing, placeAttempts } from "./placing.ts";
 import { type ReadRuns, readOpenRuns } from "./read.ts";
 import { said } from "./rules.ts";
 import { type JobRunFacts, type JobRunStep, nextJobRunStep } from "./steps.ts";
-
-export interface JobRunDeps {
-  clock: Clock;
-  db: Db;
-  etcd: Etcd;
-  fleet: Fleet;
-  leadership: Pick<Leadership, "epoch" | "txn">;
-  log: Log;
-}
 
 /** Runs whose next steps are done at once: each is a transaction or two. */
 const stepsAtOnce = 16;

@@ -94,7 +94,9 @@ test("one that waits is canceled at once, also in the pause before its next atte
   world.nodes.jobs = () => ({ exitCode: 1 });
   const next = await world.begin(job);
   await expect.poll(async () => (await world.run(next.id)).reason, patience).toBe("retry");
-  expect(await cancel(next.id)).toMatchObject({ body: { run: { status: "canceled", attemptCount: 1, retryAt: null } } });
+  expect(await cancel(next.id)).toMatchObject({
+    body: { run: { status: "canceled", attemptCount: 1, retryAt: null } },
+  });
 });
 
 test("one that runs is asked to end, and canceled when it has", async () => {
