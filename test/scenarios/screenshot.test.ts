@@ -65,13 +65,17 @@ test("a deployment has a picture soon after it serves, and a new one not at once
 });
 
 test("a gated site shows itself, and its page reaches nothing else", async () => {
-  const victim = await deploy(cluster, await cluster.exampleDir("static"));
+  const other = await cluster.exampleDir("static");
+  const manifest = join(other, "svc.yml");
+  await writeFile(manifest, (await readFile(manifest, "utf8")).replace(/^slug: .*$/m, "slug: somebody-else"));
+  const victim = await deploy(cluster, other);
   const tries = ["http://169.254.169.254/", "file:///etc/passwd", cluster.platform.apiUrl, victim.url];
   const script = `
     const reached = [];
     Promise.all(${JSON.stringify(tries)}.map((url) => fetch(url, { mode: "no-cors" }).then(() => reached.push(url), () => {})))
       .then(() => { document.body.style.background = reached.length === 0 ? "#0000ff" : "#ff0000"; });`;
   const first = await show("<p>open</p>");
+  expect(victim.url).not.toBe(first.url);
   const patched = await cluster.api("PATCH", `/projects/${first.project.id}`, { password: "open sesame" });
   expect(patched.status).toBe(200);
   await waitFor("the gate", 60_000, async () => (await edgeFetch(first.url)).status === 401);

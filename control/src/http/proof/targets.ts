@@ -90,6 +90,18 @@ async function aDeployment(api: TestApi, owner: TestUser): Promise<Target> {
   return { params: { id }, projectId: project.id, creatorKey: creator.key };
 }
 
+/** A deployment that was captured, with no picture in the registry. */
+async function aCapture(api: TestApi, owner: TestUser): Promise<Target> {
+  const target = await aDeployment(api, owner);
+  const file = { repository: "svc/x/screenshot", digest: `sha256:${"a".repeat(64)}`, size_bytes: 7 };
+  const of = { deployment_id: target.params["id"] ?? "", project_id: target.projectId ?? "", pending: false };
+  await api.db
+    .insertInto("screenshot")
+    .values({ ...of, ...file, captured_at: new Date() })
+    .execute();
+  return target;
+}
+
 const aToken = async (api: TestApi, owner: TestUser): Promise<Target> => ({
   ...none,
   params: { id: (await api.newKey(owner)).id },
@@ -185,6 +197,7 @@ const makers: readonly [prefix: string, make: (api: TestApi, owner: TestUser) =>
   ["/projects/:id/jobs/:jobId", aJob],
   ["/projects/:id/job-runs/:runId", aJobRun],
   ["/projects/:id", aProject],
+  ["/deployments/:id/screenshot", aCapture],
   ["/deployments/:id", aDeployment],
   ["/tokens/:id", aToken],
 ];
