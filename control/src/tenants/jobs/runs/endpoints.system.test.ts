@@ -1,0 +1,67 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
+import { newJob } from "../testing/job.ts";
+import { newJobRun } from "../testing/run.ts";
+
+let api: TestApi;
+let user: TestUser;
+beforeAll(async () => {
+  api = await testApi();
+  user = await api.newUser();
+});
+afterAll(() => api[Symbol.asyncDispose]());
+
+const get = (path: string) => api.call("GET", path, { session: user.session });
+
+test("runs are listed newest first, page by page, and a place in one list is none in another", async () => {
+  const { id: project_id } = await api.newProject(user);
+  const job = await newJob(api.db, { project_id, name: "report" });
+  const ids: string[] = [];
+  for (let at = 0; at < 3; at += 1) ids.unshift((await newJobRun(api.db, job, { status: "succeeded" })).id);
+  const list = `/projects/${project_id}/job-runs`;
+  const first = await get(`${list}?limit=2`);
+  expect(first.body.runs.map(({ id }: { id: string }) => id)).toEqual(ids.slice(0, 2));
+  const second = await get(`${list}?limit=2&cursor=${first.body.nextCursor}`);
+  expect(second.body).toMatchObject({ runs: [{ id: ids[2], jobName: "report" }], nextCursor: null });
+  for (const query of [`cursor=${first.body.nextCursor}&status=failed`, "cursor=x", "status=gone", "limit=101"]) {
+    expect(await get(`${list}?${query}`)).toMatchObject({ status: 400, body: { error: { code: "INVALID_INPUT" } } });
+  }
+  expect((await get(`${list}?name=other`)).body.runs).toEqual([]);
+});
+
+test("a run says how its attempts went, and what each wrote", async () => {
+  const { id: project_id } = await api.newProject(user);
+  const run = await newJobRun(api.db, await newJob(api.db, { project_id }), { status: "failed", attempt_count: 2 });
+  const node = await api.db
+    .insertInto("node")
+    .values({ role: "node", name: "n" })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  for (const [number, outcome] of (["failed", "not_started", "failed"] as const).entries()) {
+    const of = { project_id, owner_kind: "job", owner_id: run.id, kind: "job", node_id: node.id } as const;
+    const row = { ...of, number: number + 1, outcome, exit_code: 1, finished_at: new Date() };
+    const { id } = await api.db.insertInto("run").values(row).returning("id").executeTakeFirstOrThrow();
+    const data = Buffer.from(`attempt ${number + 1}`);
+    await api.db.insertInto("log_chunk").values({ stream_id: id, offset: 0, data }).execute();
+  }
+  const path = `/projects/${project_id}/job-runs/${run.id}`;
+  const { body } = await get(path);
+  expect(body.run).toMatchObject({ status: "failed", exitCode: 1, attemptCount: 2 });
+  expect(body.attempts).toMatchObject([
+    { attempt: 1, logBytes: 9 },
+    { attempt: 2, status: "failed" },
+  ]);
+  expect((await get(`${path}/logs`)).body).toMatchObject({
+    attempt: 2,
+    log: "attempt 3",
+    omittedBytes: 0,
+    live: false,
+  });
+  expect((await get(`${path}/logs?attempt=1`)).body).toMatchObject({ attempt: 1, log: "attempt 1" });
+  for (const attempt of ["3", "0", "x"]) {
+    expect(await get(`${path}/logs?attempt=${attempt}`)).toMatchObject({
+      status: 400,
+      body: { error: { code: "INVALID_INPUT" } },
+    });
+  }
+});
