@@ -187,7 +187,7 @@ function bareServer({ manifest, names }: Seen, { appPort, site }: Said): DevServ
 }
 
 /** How a script is run by hand. */
-export const scriptLine = (manager: PackageManager, script: string): string =>
+const scriptLine = (manager: PackageManager, script: string): string =>
   `${manager === "yarn-berry" ? "yarn" : manager} run ${script}`;
 
 /** Whether a script starts the framework's program, in whatever surroundings. */
