@@ -144,6 +144,7 @@ const mutants = {
   },
   M15: {
     breaks: "a container that has not started yet is taken for one that never will, and its gate is not shut",
+    foundBySeed: 413,
     double: (real) => ({
       ...real,
       judge: (situation) => (real.judge(situation) === "shut" ? "never" : real.judge(situation)),
