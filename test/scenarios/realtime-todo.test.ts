@@ -60,9 +60,15 @@ async function visit(): Promise<Page> {
   browsers.push(browser);
   const page = await browser.newPage();
   page.setDefaultTimeout(waitMs);
-  await page.goto(site.url);
-  await page.getByLabel("Password").fill(password);
-  await page.getByRole("button", { name: "Go on" }).click();
+  // A gate whose edge is busy asks people to try again.
+  await waitFor("the page behind the gate", waitMs, async () => {
+    await page.goto(site.url);
+    if (await page.getByLabel("What is to be done?").isVisible()) return true;
+    await page.getByLabel("Password").fill(password);
+    const answered = page.waitForResponse((response) => response.request().method() === "POST");
+    await Promise.all([answered, page.getByRole("button", { name: "Go on" }).click()]);
+    return false;
+  });
   await live(page).waitFor();
   await page.evaluate(watchStates);
   return page;
