@@ -118,7 +118,7 @@ test("an upload whose deployment was refused goes after its grace, and no sooner
   await age();
   expect(await collector.round(never)).toMatchObject({ removed: 1 });
   expect(await isThere(pushed)).toBe(false);
-  expect(await storedBytes(db, project.id)).toEqual({ source: 0, image: 0, bundle: 0, backup: 0 });
+  expect(await storedBytes(db, project.id)).toEqual({ source: 0, image: 0, bundle: 0, backup: 0, screenshot: 0 });
 });
 
 test("what a build pushed is found although control never heard of it", async () => {
@@ -158,7 +158,7 @@ test("an upload is on record under its tag, and one that breaks off is looked up
     .executeTakeFirstOrThrow();
   expect(row).toMatchObject({ repository, kind: "source", digest: pushed.digest, size_bytes: 7 });
   expect((await registry.getManifest(repository, row.id)).digest).toBe(pushed.digest);
-  expect(await storedBytes(db, project.id)).toEqual({ source: 7, image: 0, bundle: 0, backup: 0 });
+  expect(await storedBytes(db, project.id)).toEqual({ source: 7, image: 0, bundle: 0, backup: 0, screenshot: 0 });
 
   const broken = Readable.from(
     (async function* () {
