@@ -39,10 +39,10 @@ import type { OffsiteCopies } from "./tenants/databases/copies/offsite/round.ts"
 import { enqueueCopyRound } from "./tenants/databases/copies/rounds.ts";
 import { beginProofs, resumeProofs } from "./tenants/databases/proofs/store.ts";
 import { upgradeServers } from "./tenants/databases/upgrades/round.ts";
+import { beginCaptures } from "./tenants/deployments/screenshots/begin.ts";
 import { createJobClock } from "./tenants/jobs/clock/apply.ts";
 import { settlePauses } from "./tenants/jobs/definitions/pauses.ts";
 import { driveJobRuns } from "./tenants/jobs/runs/round.ts";
-import { beginCaptures } from "./tenants/deployments/screenshots/begin.ts";
 import { enforceQuotas } from "./tenants/suspension/quota/enforce.ts";
 
 export interface LeaderDeps {

@@ -4,7 +4,7 @@ import { keepSecret } from "../../../alerts/secret.ts";
 import { argument, command, flag } from "../../../command.ts";
 import { getProject, projectFacts } from "../../../target.ts";
 
-const example = "svc alerts webhook set https://hooks.example.net/svc --file webhook.secret";
+const example = "svc alerts webhook set https://hooks.example.test/svc --file webhook.secret";
 
 export const alertsWebhookSet = command({
   name: "alerts webhook set",

@@ -1,6 +1,7 @@
 import { storedManifestSchema } from "@svc/proto";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Job } from "../../../stores/db/tables.ts";
+import { dropAlertsOf } from "../alert.ts";
 import { definitionsOf, settle, switchJobs } from "./rules.ts";
 import {
   announceJobs,
@@ -36,6 +37,10 @@ export async function switchChannelJobs(tx: Db, place: JobPlace, deploymentId: s
       await updateJob(tx, id, deploymentId, definition, { countsAnew });
   }
   await retireJobs(tx, retired);
+  await dropAlertsOf(
+    tx,
+    known.filter(({ id }) => retired.includes(id)),
+  );
   // Runs that have not begun go on in what is served now, or end with their job.
   await wakeRuns(tx, [...kept.map(({ id }) => id), ...retired]);
   await settleJobs(tx, place.project_id);

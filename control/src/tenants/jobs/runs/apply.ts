@@ -171,7 +171,7 @@ async function writeOutcome(
   { id, jobId, status }: JobRunFacts,
   { attempt, end, after }: Extract<JobRunStep, { do: "conclude" }>,
 ): Promise<boolean> {
-  if (!(await lockJob(tx, jobId))) return false;
+  if ((await lockJob(tx, jobId)) === null) return false;
   const isCounted = running.includes(status);
   if ("ends" in after) {
     // A cancellation that came meanwhile is none any more: the next look sees what it changes.

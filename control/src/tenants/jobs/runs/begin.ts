@@ -3,6 +3,7 @@ import { jobRunTopic } from "../../../fleet/cluster/topics.ts";
 import { notify } from "../../../stores/db/notify.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Job, JobRun } from "../../../stores/db/tables.ts";
+import { type NamedJob, tellOfEnd } from "../alert.ts";
 import { endRun } from "./end.ts";
 import { beginOf, type Said, said } from "./rules.ts";
 
@@ -53,10 +54,12 @@ export async function beginRun(tx: Db, job: OfJob, { trigger, fireAt, requestedB
 /** Writes down that nobody was there for `missed` instants of the schedule, the newest of which is `fireAt`. */
 export async function skipMissed(
   tx: Db,
-  job: Pick<Job, "id" | "project_id" | "deployment_id">,
+  job: Omit<OfJob, "overlap"> & NamedJob,
   { fireAt, missed }: { fireAt: Date; missed: number },
 ): Promise<void> {
-  await insertJobRun(tx, job, { trigger: "schedule", fire_at: fireAt, status: "skipped", ...said("missed"), missed });
+  const row = { trigger: "schedule", fire_at: fireAt, status: "skipped", ...said("missed"), missed } as const;
+  const run = await insertJobRun(tx, job, row);
+  if (run !== null) await tellOfEnd(tx, job, run);
 }
 
 type NewRow = Partial<Pick<JobRun, "requested_by" | "requested_by_token" | "missed">> &

@@ -4,12 +4,18 @@ import { jobRunTopic } from "../../../fleet/cluster/topics.ts";
 import { notify } from "../../../stores/db/notify.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { JobRun } from "../../../stores/db/tables.ts";
+import { type NamedJob, tellOfEnd } from "../alert.ts";
 import type { Ending } from "./rules.ts";
 
-/** Locks the job of a run, which comes before the run's own row; false when it is gone. */
-export async function lockJob(tx: Db, jobId: string): Promise<boolean> {
-  const job = await tx.selectFrom("job").select("id").where("id", "=", jobId).forNoKeyUpdate().executeTakeFirst();
-  return job !== undefined;
+/** Locks the job of a run, which comes before the run's own row; null when it is gone. */
+export async function lockJob(tx: Db, jobId: string): Promise<NamedJob | null> {
+  const job = await tx
+    .selectFrom("job")
+    .select(["project_id", "channel", "pr_number", "name"])
+    .where("id", "=", jobId)
+    .forNoKeyUpdate()
+    .executeTakeFirst();
+  return job ?? null;
 }
 
 /**
@@ -21,7 +27,8 @@ export async function endRun(
   { jobId, runId, from = openJobRunStatuses }: { jobId: string; runId: string; from?: readonly JobRunStatus[] },
   { status, reason, message }: Ending,
 ): Promise<JobRun | null> {
-  if (!(await lockJob(tx, jobId))) return null;
+  const job = await lockJob(tx, jobId);
+  if (job === null) return null;
   const run = await tx
     .updateTable("job_run")
     .set({ status, reason, message, retry_at: null, finished_at: sql<Date>`now()` })
@@ -33,6 +40,7 @@ export async function endRun(
   if (status === "succeeded") {
     await tx.updateTable("job").set({ last_success_at: sql<Date>`now()` }).where("id", "=", jobId).execute();
   }
+  await tellOfEnd(tx, job, run);
   // It may be begun from now on, and waits for room from now on.
   await tx
     .updateTable("job_run")

@@ -51,6 +51,28 @@ test("a run that fails is tried again after a pause, as often as its job says", 
   expect([...world.nodes.jobStarts.values()]).toEqual([1, 1]);
 });
 
+test("its owner is told when a job fails for good, and when it succeeds again", async () => {
+  const told = async () => {
+    const { body } = await world.api.call("GET", `/projects/${world.project.id}/alerts`, {
+      session: world.user.session,
+    });
+    return body.alerts.open;
+  };
+  world.nodes.jobs = () => ({ exitCode: 3 });
+  const job = await aJob({ retries: 1 });
+  const { id } = await world.begin(job);
+  await reaches(id, "waiting");
+  expect(await told()).toEqual([]);
+  await endPause(id);
+  await reaches(id, "failed");
+  await expect
+    .poll(told, patience)
+    .toMatchObject([{ event: "jobFailed", subject: "report", detail: expect.stringContaining("exit code 3") }]);
+  world.nodes.jobs = () => ({ exitCode: 0 });
+  await reaches((await world.begin(job)).id, "succeeded");
+  await expect.poll(told, patience).toEqual([]);
+});
+
 test("a command that runs out of time has timed out, whatever it made of the signal", async () => {
   world.nodes.jobs = () => ({ exitCode: 143, timedOut: true });
   const { id } = await world.begin(await aJob());
