@@ -97,7 +97,7 @@ async function aCapture(api: TestApi, owner: TestUser): Promise<Target> {
   const of = { deployment_id: target.params["id"] ?? "", project_id: target.projectId ?? "", pending: false };
   await api.db
     .insertInto("screenshot")
-    .values({ ...of, ...file, captured_at: new Date() })
+    .values({ ...of, ...file, captured_at: api.context.clock.now() })
     .execute();
   return target;
 }
