@@ -1,5 +1,6 @@
-import { expect, test } from "vitest";
-import { gateOf, gateSecretOf } from "./gate.ts";
+import { dayOf, sitePassDays, sitePassOf } from "@svc/proto/site-pass";
+import { describe, expect, test } from "vitest";
+import { gateOf, gateSecretOf, passOf } from "./gate.ts";
 
 const secret = gateSecretOf("a secret of at least 32 characters");
 const hash = "$2b$10$aaaaaaaaaaaaaaaaaaaaaubbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb";
@@ -28,4 +29,33 @@ test("neither the hash nor the key can be read from the revision", () => {
     expect(key.toString(encoding)).not.toContain(revision);
     expect(Buffer.from(hash).toString(encoding)).not.toContain(revision);
   }
+});
+
+describe("a pass of svc's own", () => {
+  const site = { projectId: "p1", passwordHash: hash, channel: "production" };
+  const { key } = gateOf(secret, "p1", hash);
+  /** What edges let in at that time, newest first. */
+  const openAt = (time: string): string[] =>
+    Array.from({ length: sitePassDays }, (_, ago) => sitePassOf(key, "production", dayOf(Date.parse(time)) - ago));
+
+  test.each([
+    { made: "2030-01-01T00:00:00Z", opensUntil: "2030-01-01T23:59:59Z", shutAt: "2030-01-02T00:00:00Z" },
+    { made: "2030-01-01T22:59:59Z", opensUntil: "2030-01-01T23:59:59Z", shutAt: "2030-01-02T00:00:00Z" },
+    { made: "2030-01-01T23:30:00Z", opensUntil: "2030-01-02T23:59:59Z", shutAt: "2030-01-03T00:00:00Z" },
+  ])("that is made at $made opens until $opensUntil", ({ made, opensUntil, shutAt }) => {
+    const pass = passOf(secret, site, new Date(made));
+    for (const time of [made, opensUntil]) expect(openAt(time)).toContain(pass);
+    expect(openAt(shutAt)).not.toContain(pass);
+  });
+
+  test("opens one channel of one site, under one password", () => {
+    const now = new Date("2030-01-01T12:00:00Z");
+    const others = [
+      { ...site, projectId: "p2" },
+      { ...site, channel: "preview" },
+      { ...site, passwordHash: `${hash}x` },
+    ];
+    const passes = [site, ...others].map((each) => passOf(secret, each, now));
+    expect(new Set(passes).size).toBe(passes.length);
+  });
 });
