@@ -1,23 +1,12 @@
 import { createHash } from "node:crypto";
-import { chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, copyFile, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { Clock } from "@svc/runtime/clock";
-import { run } from "@svc/runtime/command";
-import { argv } from "@svc/runtime/programs";
-import type Docker from "dockerode";
 import { layPackages } from "./debian-packages.ts";
-import { holdExclusively } from "./exclusive.ts";
-import { hasImage, importImage, pull } from "./local-image.ts";
-import { defaultCacheDir, repositoryRoot } from "./paths.ts";
-import { isFresh } from "./rootfs.ts";
-
-const buildMs = 900_000;
+import { ensureMadeImage, type MadeImageOptions, removeBut } from "./made-image.ts";
+import { repositoryRoot } from "./paths.ts";
 
 /** Whom browsers run as: nobody else, on this machine or in the image. */
 const user = { name: "browser", id: 998 };
-
-const localLabel = "svc.capture-image";
-const recipeLabel = "svc.capture-recipe";
 
 const ownDir = "usr/lib/svc-capture";
 const entrySource = join(repositoryRoot, "deploy", "capture", "entry.sh");
@@ -42,54 +31,26 @@ const unread = [
   "usr/lib/systemd",
 ];
 
-export interface CaptureImageOptions {
-  clock: Clock;
-  docker: Docker;
+export interface CaptureImageOptions extends MadeImageOptions {
   /** Name and tag; empty: pictures are not taken. */
   image: string;
-  cacheDir?: string;
-  log: (line: string) => void;
-  signal?: AbortSignal;
 }
 
-/**
- * Sees to it that the engine has the image in which pictures of sites are taken: present, pulled, or, where no registry answers, made
- * here of Debian's packages. One that was made here by another recipe than today's is made again. Safe to call from several
- * processes at once.
- */
-export async function ensureCaptureImage(
-  options: CaptureImageOptions,
-): Promise<"none" | "present" | "pulled" | "built"> {
-  const { clock, docker, image, log } = options;
-  if (image === "") return "none";
-  const recipe = await recipeDigest();
-  if (await isPresent(docker, image, recipe)) return "present";
-  const cacheDir = options.cacheDir ?? defaultCacheDir(process.env);
-  const signal = AbortSignal.any([
-    clock.abortAfter(buildMs),
-    ...(options.signal === undefined ? [] : [options.signal]),
-  ]);
-  await using _turn = await holdExclusively(clock, `capture image ${image}`, buildMs);
-  if (await isPresent(docker, image, recipe)) return "present";
-  // A name without a registry in it is the platform's own, which is asked of no public one.
-  const isOwnName = !image.includes("/");
-  const whyNot = isOwnName || (await hasImage(docker, image)) ? "" : await pull(clock, docker, image, signal);
-  if (whyNot === null) return "pulled";
-  if (process.getuid?.() !== 0) {
-    throw new Error(`image ${image} is not on this machine${whyNot && ` (${whyNot})`}, and making it here needs root`);
-  }
-  log(`making ${image} of Debian's packages`);
-  await build({ image, recipe, docker, cacheDir, clock, signal });
-  return "built";
-}
-
-/** Whatever an operator put under the name is his; what was made here is present as long as its recipe is today's. */
-async function isPresent(docker: Docker, image: string, recipe: string): Promise<boolean> {
-  if (!(await hasImage(docker, image))) return false;
-  const { Config } = await docker.getImage(image).inspect();
-  const marks = Config.Labels ?? {};
-  return marks[localLabel] !== "local" || marks[recipeLabel] === recipe;
-}
+/** Sees to it that the engine has the image in which pictures of sites are taken; see `ensureMadeImage`. */
+export const ensureCaptureImage = async ({
+  image,
+  ...options
+}: CaptureImageOptions): Promise<"none" | "present" | "pulled" | "built"> =>
+  image === ""
+    ? "none"
+    : ensureMadeImage(
+        image,
+        {
+          ...{ kind: "capture", variant: "", userId: user.id, entry: `/${ownDir}/entry.sh`, lay },
+          recipe: await recipeDigest(),
+        },
+        options,
+      );
 
 /** Names everything that the image is made of but the packages' versions. */
 async function recipeDigest(): Promise<string> {
@@ -101,47 +62,11 @@ async function recipeDigest(): Promise<string> {
     .slice(0, 16);
 }
 
-async function build(options: {
-  image: string;
-  recipe: string;
-  docker: Docker;
-  cacheDir: string;
-  clock: Clock;
-  signal: AbortSignal;
-}): Promise<void> {
-  const { cacheDir, recipe, signal } = options;
-  await mkdir(cacheDir, { recursive: true });
-  const work = await mkdtemp(join(cacheDir, "image-"));
-  try {
-    const root = join(work, "root");
-    await mkdir(root);
-    const tarball = join(cacheDir, `capture-${recipe}.tar`);
-    if (await isFresh(options.clock, tarball)) {
-      const unpack = ["--extract", "--numeric-owner", "--preserve-permissions", "--file", tarball, "--directory", root];
-      await run(argv("tar", ...unpack), { signal });
-    } else {
-      await lay(root, { cacheDir, signal });
-      const packed = join(work, "root.tar");
-      await run(argv("tar", "--create", "--numeric-owner", "--file", packed, "--directory", root, "."), { signal });
-      await rename(packed, tarball);
-    }
-    const changes = [
-      `LABEL ${localLabel}=local ${recipeLabel}=${recipe}`,
-      `USER ${user.id}:${user.id}`,
-      "ENV LANG=C.UTF-8",
-      `ENTRYPOINT ["/${ownDir}/entry.sh"]`,
-    ];
-    await importImage(options.docker, options.image, { root, changes }, signal);
-  } finally {
-    await rm(work, { recursive: true, force: true });
-  }
-}
-
 /** Everything that the image has, below the directory `root`. */
 async function lay(root: string, { cacheDir, signal }: { cacheDir: string; signal: AbortSignal }): Promise<void> {
   await layPackages(root, { suite: "trixie", packages, without, cacheDir, signal });
   await removeBut(join(root, "usr/bin"), (name) => programs.includes(name));
-  await removeBut(join(root, "usr/sbin"), () => false);
+  await rm(join(root, "usr/sbin"), { recursive: true, force: true });
   await removeBut(join(root, "usr/lib/chromium"), (name) => !droppedOfBrowser.test(name));
   for (const path of unread) await rm(join(root, path), { recursive: true, force: true });
   await writeFile(
@@ -155,10 +80,4 @@ async function lay(root: string, { cacheDir, signal }: { cacheDir: string; signa
   await mkdir(join(root, ownDir), { recursive: true });
   await copyFile(entrySource, join(root, ownDir, "entry.sh"));
   await chmod(join(root, ownDir, "entry.sh"), 0o755);
-}
-
-async function removeBut(directory: string, isKept: (name: string) => boolean): Promise<void> {
-  for (const name of await readdir(directory).catch(() => [])) {
-    if (!isKept(name)) await rm(join(directory, name), { recursive: true });
-  }
 }

@@ -1,26 +1,18 @@
 import { createHash } from "node:crypto";
-import { chmod, chown, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, chown, copyFile, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { type DatabaseEngine, databaseEngines } from "@svc/proto";
-import type { Clock } from "@svc/runtime/clock";
 import { run } from "@svc/runtime/command";
 import { argv } from "@svc/runtime/programs";
-import type Docker from "dockerode";
 import { type Recipe, recipes } from "./database-recipes.ts";
 import { layPackages } from "./debian-packages.ts";
-import { holdExclusively } from "./exclusive.ts";
-import { hasImage, importImage, pull } from "./local-image.ts";
-import { defaultCacheDir, repositoryRoot } from "./paths.ts";
-import { isFresh } from "./rootfs.ts";
+import { ensureMadeImage, type MadeImage, type MadeImageOptions, removeBut } from "./made-image.ts";
+import { repositoryRoot } from "./paths.ts";
 
-const buildMs = 900_000;
 const bootstrapMs = 120_000;
 
 /** The user that servers run as: nobody else's, on this machine or in the image. */
 const user = { name: "database", id: 999 };
-
-const localLabel = "svc.database-image";
-const recipeLabel = "svc.database-recipe";
 
 /** Files of ours in each image, by where they are in it. */
 const sourceDir = join(repositoryRoot, "deploy", "database");
@@ -40,66 +32,28 @@ const ownFiles = {
 const without =
   /^(?:adduser|debconf|debianutils|gcc-\d.*-base|init-system-helpers|libdebconfclient0|lib(?:audit-common|blkid1|db5\.3t64|lastlog2-2|mount1|semanage.*|sepol2|smartcols1|sqlite3-0|udev1)|lib.*perl.*|libllvm.*|libpam-(?:modules|runtime).*|libz3-4|locales|libc-l10n|login.*|(?:mysql|mariadb)-common|netbase|openssl-.*|passwd|perl.*|postgresql-(?:client-)?common.*|procps|sensible-utils|ssl-cert|sysvinit-utils|ucf)$/;
 
-export interface DatabaseImagesOptions {
-  clock: Clock;
-  docker: Docker;
+export interface DatabaseImagesOptions extends MadeImageOptions {
   /** Name and tag for each engine that is wanted. */
   images: Readonly<Partial<Record<DatabaseEngine, string>>>;
-  cacheDir?: string;
-  log: (line: string) => void;
-  signal?: AbortSignal;
 }
 
-/**
- * Sees to it that the engine has the images of database servers: present, pulled, or, where no registry answers, made
- * here of Debian's packages. One that was made here by another recipe than today's is made again. Safe to call from
- * several processes at once.
- */
+/** Sees to it that the engine has the images of database servers; see `ensureMadeImage`. */
 export async function ensureDatabaseImages(
   options: DatabaseImagesOptions,
 ): Promise<Partial<Record<DatabaseEngine, "present" | "pulled" | "built">>> {
   const done: Partial<Record<DatabaseEngine, "present" | "pulled" | "built">> = {};
   for (const engine of databaseEngines) {
     const image = options.images[engine];
-    if (image !== undefined) done[engine] = await ensureImage(engine, image, options);
+    if (image !== undefined) done[engine] = await ensureMadeImage(image, await madeImageOf(engine), options);
   }
   return done;
 }
 
-async function ensureImage(
-  engine: DatabaseEngine,
-  image: string,
-  options: DatabaseImagesOptions,
-): Promise<"present" | "pulled" | "built"> {
-  const { clock, docker, log } = options;
-  const recipe = await recipeDigest(engine);
-  if (await isPresent(docker, image, recipe)) return "present";
-  const cacheDir = options.cacheDir ?? defaultCacheDir(process.env);
-  const signal = AbortSignal.any([
-    clock.abortAfter(buildMs),
-    ...(options.signal === undefined ? [] : [options.signal]),
-  ]);
-  await using _turn = await holdExclusively(clock, `database image ${image}`, buildMs);
-  if (await isPresent(docker, image, recipe)) return "present";
-  // A name without a registry in it is the platform's own, which is asked of no public one.
-  const isOwnName = !image.includes("/");
-  const whyNot = isOwnName || (await hasImage(docker, image)) ? "" : await pull(clock, docker, image, signal);
-  if (whyNot === null) return "pulled";
-  if (process.getuid?.() !== 0) {
-    throw new Error(`image ${image} is not on this machine${whyNot && ` (${whyNot})`}, and making it here needs root`);
-  }
-  log(`making ${image} of Debian's packages`);
-  await build(engine, { image, recipe, docker, cacheDir, clock, signal });
-  return "built";
-}
-
-/** Whatever an operator put under the name is his; what was made here is present as long as its recipe is today's. */
-async function isPresent(docker: Docker, image: string, recipe: string): Promise<boolean> {
-  if (!(await hasImage(docker, image))) return false;
-  const { Config } = await docker.getImage(image).inspect();
-  const marks = Config.Labels ?? {};
-  return marks[localLabel] !== "local" || marks[recipeLabel] === recipe;
-}
+const madeImageOf = async (engine: DatabaseEngine): Promise<MadeImage> => ({
+  ...{ kind: "database", variant: engine, userId: user.id, entry: `/${ownDir}/entry.sh` },
+  recipe: await recipeDigest(engine),
+  lay: (root, options) => lay(engine, root, options),
+});
 
 /** Names everything that an image is made of but the packages' versions. */
 async function recipeDigest(engine: DatabaseEngine): Promise<string> {
@@ -110,40 +64,6 @@ async function recipeDigest(engine: DatabaseEngine): Promise<string> {
     hash.update(`\0${to}\0`).update(await readFile(join(sourceDir, from)));
   }
   return hash.digest("hex").slice(0, 16);
-}
-
-async function build(
-  engine: DatabaseEngine,
-  options: { image: string; recipe: string; docker: Docker; cacheDir: string; clock: Clock; signal: AbortSignal },
-): Promise<void> {
-  const { cacheDir, recipe, signal } = options;
-  await mkdir(cacheDir, { recursive: true });
-  const work = await mkdtemp(join(cacheDir, "image-"));
-  try {
-    const root = join(work, "root");
-    await mkdir(root);
-    const tarball = join(cacheDir, `database-${engine}-${recipe}.tar`);
-    if (await isFresh(options.clock, tarball)) {
-      const unpack = ["--extract", "--numeric-owner", "--preserve-permissions", "--file", tarball, "--directory", root];
-      await run(argv("tar", ...unpack), { signal });
-    } else {
-      await lay(engine, root, { cacheDir, signal });
-      const packed = join(work, "root.tar");
-      await run(argv("tar", "--create", "--sparse", "--numeric-owner", "--file", packed, "--directory", root, "."), {
-        signal,
-      });
-      await rename(packed, tarball);
-    }
-    const changes = [
-      `LABEL ${localLabel}=local ${recipeLabel}=${recipe}`,
-      `USER ${user.id}:${user.id}`,
-      "ENV LANG=C.UTF-8",
-      `ENTRYPOINT ["/${ownDir}/entry.sh"]`,
-    ];
-    await importImage(options.docker, options.image, { root, changes }, signal);
-  } finally {
-    await rm(work, { recursive: true, force: true });
-  }
 }
 
 /** Everything that the image has, below the directory `root`. */
@@ -184,12 +104,6 @@ async function layMountPoints(root: string): Promise<void> {
   for (const name of ["copy", "data"]) {
     await chown(join(root, name), user.id, user.id);
     await chmod(join(root, name), 0o700);
-  }
-}
-
-async function removeBut(directory: string, isKept: (name: string) => boolean): Promise<void> {
-  for (const name of await readdir(directory)) {
-    if (!isKept(name)) await rm(join(directory, name), { recursive: true });
   }
 }
 
