@@ -5,6 +5,7 @@ import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } f
 import { apiEndpoints } from "../../server.ts";
 import type { Project } from "../../stores/db/tables.ts";
 import { formOf, manifestOf } from "../deployments/testing/source.ts";
+import { newJob } from "../jobs/testing/job.ts";
 
 let api: TestApi;
 let user: TestUser;
@@ -143,7 +144,10 @@ const refused = new Set([
   "POST /projects/:id/start",
   "POST /deployments/:id/rollback",
   "POST /deployments/:id/promote",
+  "POST /projects/:id/jobs/:jobId/run",
 ]);
+/** What only a site that is live has. */
+const ofLiveSites = new Set(["POST /deployments/:id/screenshot"]);
 const nameOf = ({ method, path }: Endpoint) => `${method} ${path}`;
 const ofProjects = apiEndpoints.filter(({ path }) => /^\/(projects|deployments)\/:id/.test(path));
 const withDatabase = (path: string) => path.startsWith("/projects/:id/database");
@@ -167,8 +171,9 @@ describe("a suspended project", () => {
         { project_id: project.id, channel: "preview", deployment_id: preview.id },
       ])
       .execute();
+    const job = await newJob(api.db, { project_id: project.id, deployment_id: running.id });
     if (suspended) expect((await act(project, "suspend")).status).toBe(202);
-    return { project, deployments: { rollback: superseded, promote: preview, other: preview } };
+    return { project, job, deployments: { rollback: superseded, promote: preview, other: preview } };
   }
 
   const bodies: Record<string, () => unknown> = {
@@ -179,12 +184,13 @@ describe("a suspended project", () => {
   };
 
   const call = async ({ method, path }: Endpoint, { suspended }: { suspended: boolean }) => {
-    const { project, deployments } = await aProject(suspended);
+    const { project, job, deployments } = await aProject(suspended);
     const { rollback, promote, other } = deployments;
     const deployment = path.endsWith("/rollback") ? rollback : path.endsWith("/promote") ? promote : other;
     const id = path.startsWith("/projects") ? project.id : deployment.id;
     const body = bodies[`${method} ${path}`]?.();
-    return api.call(method, path.replace(":id", id).replace(/:\w+/g, crypto.randomUUID()), {
+    const named = path.replace(":id", id).replace(":jobId", job.id).replace(/:\w+/g, crypto.randomUUID());
+    return api.call(method, named, {
       session: user.session,
       ...(body !== undefined && { body }),
     });
@@ -198,6 +204,15 @@ describe("a suspended project", () => {
     },
   );
 
+  test("is not live, so that there is nothing to capture", async () => {
+    const capture = ofProjects.filter((each) => ofLiveSites.has(nameOf(each)));
+    expect(capture).toHaveLength(1);
+    for (const each of capture) {
+      expect(codeOf(await call(each, { suspended: true }))).toEqual([409, "SCREENSHOT_UNAVAILABLE"]);
+      expect((await call(each, { suspended: false })).status).toBe(202);
+    }
+  });
+
   test("refuses an image project's deployment", async () => {
     const project = await api.newProject(user, { type: "ociimage" });
     await act(project, "suspend");
@@ -208,7 +223,9 @@ describe("a suspended project", () => {
     expect(codeOf(answer)).toEqual([403, "SUSPENDED"]);
   });
 
-  const others = ofProjects.filter((each) => !refused.has(nameOf(each)) && !withDatabase(each.path));
+  const others = ofProjects.filter(
+    (each) => !refused.has(nameOf(each)) && !ofLiveSites.has(nameOf(each)) && !withDatabase(each.path),
+  );
   test.each(others.map((each) => [nameOf(each), each] as const))("answers %s as ever", async (_, each) => {
     const answer = await call(each, { suspended: true });
     expect(answer.body.error?.code).not.toBe("SUSPENDED");

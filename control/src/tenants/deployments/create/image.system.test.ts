@@ -143,7 +143,7 @@ describe("an image deployment", () => {
     const project = await api.newProject(user, { type: "ociimage" });
     const answer = await deploy(project, { manifest: imageManifest({ image: { reference: "nas.local:22/Shop" } }) });
     expect(codeOf(answer)).toEqual([422, "OCI_REFERENCE_INVALID"]);
-    for (const told of [/lower-case/, /tag or the digest/, /443, 5000, 5050 or 8443/, /not a public host name/])
+    for (const told of [/lower-case/, /tag or the digest/, /443, 5000, 5050 and 8443/, /not a public host name/])
       expect(answer.body.error.message).toMatch(told);
   });
 

@@ -47,9 +47,9 @@ afterAll(async () => {
   await etcdServer?.[Symbol.asyncDispose]();
 });
 
-/** What the teardown deletes by itself, or leaves by intent: see `deleteRows`, and the collector for artifacts. */
+/** What the teardown deletes by itself, or leaves by intent: see `deleteRows`, and the collector for artifacts. Runs of jobs go with these. */
 const seenTo = [
-  ...(["accepted_deploy", "artifact", "database", "database_copy", "dropped_database"] as const),
+  ...(["accepted_deploy", "artifact", "database", "database_copy", "dropped_database", "job_run"] as const),
   ...(["resource_sample", "run", "task"] as const),
 ];
 
