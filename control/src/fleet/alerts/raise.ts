@@ -1,4 +1,4 @@
-import { type AlertEvent, limits } from "@svc/proto";
+import { type AlertEvent, limits, stripControl } from "@svc/proto";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Channel } from "../../stores/db/tables.ts";
 import { enqueue } from "../../stores/work/queue.ts";
@@ -30,7 +30,7 @@ export const alertKey = (projectId: string): string => `alert/${projectId}`;
 /** Something is wrong. `detail` is one sentence for people, and nothing that is secret. */
 export async function raiseAlert(tx: Db, alert: AlertPlace & { detail: string }): Promise<void> {
   const { projectId, event, subject, detail } = alert;
-  const says = { event, subject, isOn: true, detail: firstLine(detail).slice(0, limits.alertDetailLengthMax) };
+  const says = { event, subject, isOn: true, detail: sentenceOf(detail) };
   await say(tx, { projectId, says });
 }
 
@@ -84,4 +84,11 @@ async function mayBeOn(tx: Db, { projectId, event, subject }: AlertPlace): Promi
   return found.may === true;
 }
 
-const firstLine = (text: string): string => text.split("\n", 1)[0] ?? "";
+/**
+ * Its first line, as far as there is room. Part of it is what a tenant's program said, and half a character is no text to
+ * Postgres: whoever notices could not note anything.
+ */
+function sentenceOf(detail: string): string {
+  const [line = ""] = stripControl(detail).split("\n", 1);
+  return line.slice(0, limits.alertDetailLengthMax).toWellFormed();
+}

@@ -2,6 +2,7 @@ import { createHmac, randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { limits } from "@svc/proto";
+import type { Clock } from "@svc/runtime/clock";
 import { systemClock } from "@svc/runtime/system";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -18,7 +19,7 @@ import { claimWork, finishWork, reapWork } from "../../stores/work/queue.ts";
 import { startWorkers, type WorkHandler } from "../../stores/work/worker.ts";
 import { deliverWorker } from "./deliver.ts";
 import { forgetAlerts } from "./forget.ts";
-import { alertLookWork, alertWebhookWork } from "./kinds.ts";
+import { alertLookWork, alertMailWork, alertWebhookWork } from "./kinds.ts";
 import { newWebhook, type Received, startReceiver } from "./testing.ts";
 import { alertWorkers } from "./worker.ts";
 
@@ -36,7 +37,7 @@ beforeAll(async () => {
 });
 afterAll(() => api?.[Symbol.asyncDispose]());
 
-function handlers(more: { ca?: string } = {}): Record<string, WorkHandler> {
+function handlers(more: { ca?: string; clock?: Clock } = {}): Record<string, WorkHandler> {
   const { mailer, config, secrets } = api.context;
   const egress = createWebhookEgress(systemClock, resolve, addressSet(config.webhookAllow));
   return {
@@ -455,6 +456,21 @@ test("what falls over for a moment is nobody's alert, and what stays down is loo
   ]);
 });
 
+test("what a tenant's program said is told as one line of text, whatever was in it, and wherever it is cut", async () => {
+  const project = await api.newProject(owner);
+  const cut = "x".repeat(limits.alertDetailLengthMax - 1);
+  await failed(project, "production", `${cut}\u{1f4a5} and more`);
+  await failed(project, "preview", "a\u0000b \u001b[2J\u202ec\r\nmore");
+  await failed(project, "dev", "half a \ud83d pair");
+  await work();
+  const { open } = await alertsOf(project);
+  expect(Object.fromEntries(open.map(({ subject, detail }: Record<string, string>) => [subject, detail]))).toEqual({
+    production: `${cut}\ufffd`,
+    preview: "ab [2Jc",
+    dev: "half a \ufffd pair",
+  });
+});
+
 test("nobody is told of what is gone, of projects that go, and by an address that nobody has confirmed", async () => {
   const project = await api.newProject(owner);
   const about = { projectId: project.id, event: "domainFailing", subject: "shop.example" } as const;
@@ -500,9 +516,100 @@ test("what was over long ago is forgotten, and all of it with its project", asyn
     .execute();
   expect(left).toEqual([{ event: "deployFailed", subject: "production" }]);
   expect(await api.db.selectFrom("alert_delivery").select("id").execute()).toEqual([]);
+
+  // Of a webhook that is not called any more nothing ever ends.
+  const { webhook } = await newWebhook(api, project.id, receiver.url);
+  const made = { webhook_id: webhook.id, body: "{}" };
+  await api.db
+    .insertInto("alert_delivery")
+    .values([made, { ...made, created_at: long }])
+    .execute();
+  await forgetAlerts(api.db);
+  expect(await api.db.selectFrom("alert_delivery").select("body").execute()).toHaveLength(1);
+
   await api.db.deleteFrom("site_host").where("project_id", "=", project.id).execute();
   await api.db.deleteFrom("project").where("id", "=", project.id).execute();
   expect(await api.db.selectFrom("alert_webhook").select("id").where("project_id", "=", project.id).execute()).toEqual(
     [],
   );
+});
+
+test("what failed on a channel that was given up is forgotten a day later", async () => {
+  const project = await api.newProject(owner);
+  for (const subject of ["production", "dev", "preview/7", "preview/8"]) await failed(project, subject);
+  await work();
+  const host = { project_id: project.id, channel: "preview" as const, pr_number: 8 };
+  await api.db
+    .insertInto("site_host")
+    .values({ ...host, host: `preview-8-${project.slug}.svc.test` })
+    .execute();
+  const subjects = async () =>
+    (await alertsOf(project)).open.map(({ subject }: { subject: string }) => subject).toSorted();
+  await forgetAlerts(api.db);
+  expect(await subjects()).toHaveLength(4);
+  const days = sql<Date>`now() - interval '2 days'`;
+  await api.db.updateTable("alert").set({ changed_at: days }).where("project_id", "=", project.id).execute();
+  await forgetAlerts(api.db);
+  expect(await subjects()).toEqual(["preview/8", "production"]);
+});
+
+test("a mail that nobody took for days is old news, and is not sent any more", async () => {
+  const project = await api.newProject(owner);
+  await failed(project, "production");
+  const { [alertMailWork]: _mail, ...others } = handlers();
+  for (;;) {
+    const item = await claimWork(api.db, { kinds: Object.keys(others), owner: "a", leaseMs: 60_000 });
+    if (item === null) break;
+    const outcome = await others[item.kind]?.(item, new AbortController().signal);
+    await finishWork(api.db, item, "a", outcome ?? { state: "done" });
+  }
+  const days = sql<Date>`now() - interval '4 days'`;
+  await api.db.updateTable("work_item").set({ created_at: days }).where("kind", "=", alertMailWork).execute();
+  expect(await work()).toBe(1);
+  expect(await mailsOf(project)).toEqual([]);
+});
+
+describe("receivers that never answer", () => {
+  test("hold up other owners' deliveries at no time", async () => {
+    const slow = await startReceiver();
+    slow.answers.push(...Array<null>(40).fill(null));
+    for (let n = 0; n < 3; n += 1) {
+      const project = await api.newProject(owner);
+      await newWebhook(api, project.id, slow.url);
+      for (let job = 0; job < 8; job += 1)
+        await raiseAlert(api.db, { projectId: project.id, event: "jobFailed", subject: `job-${job}`, detail: "" });
+    }
+    const clock: Clock = { ...systemClock, abortAfter: () => new AbortController().signal };
+    const { [alertWebhookWork]: deliver, ...others } = handlers({ clock });
+    if (deliver === undefined) throw new Error("nobody delivers");
+    for (;;) {
+      const item = await claimWork(api.db, { kinds: Object.keys(others), owner: "a", leaseMs: 60_000 });
+      if (item === null) break;
+      const outcome = await others[item.kind]?.(item, new AbortController().signal);
+      await finishWork(api.db, item, "a", outcome ?? { state: "done" });
+    }
+    const fine = await startReceiver();
+    const theirs = await api.newProject(await api.newUser());
+    await newWebhook(api, theirs.id, fine.url);
+    await failed(theirs, "production");
+    await using listener = createListener(systemClock, api.context.config.databaseUrl, log);
+    await using _replica = startWorkers({
+      ...{ clock: systemClock, db: api.db, listener, log, owner: "one", leaseMs: 10_000 },
+      groups: [
+        { concurrency: 4, handlers: others },
+        { concurrency: 16, handlers: { [alertWebhookWork]: deliver } },
+      ],
+    });
+    await until("the other owner's is delivered", async () => fine.received.length === 1);
+    expect(slow.received.length).toBeLessThanOrEqual(4);
+    // Whatever waits for its turn was not tried.
+    const tried = await api.db
+      .selectFrom("alert_delivery")
+      .innerJoin("alert_webhook", "alert_webhook.id", "alert_delivery.webhook_id")
+      .select("tries")
+      .where("url", "=", slow.url)
+      .where("tries", ">", 0)
+      .execute();
+    expect(tried.length).toBeLessThanOrEqual(4);
+  });
 });

@@ -2,6 +2,7 @@ import type { Log } from "../../log.ts";
 import { type DatabaseClock, databaseClock } from "../../stores/db/clock.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Secrets } from "../../stores/secrets.ts";
+import type { WorkOutcome } from "../../stores/work/queue.ts";
 import type { WorkHandler } from "../../stores/work/worker.ts";
 import { type AlertDelivery, enqueueMail } from "./kinds.ts";
 import { type Answer, post, type SendDeps } from "./send.ts";
@@ -17,6 +18,11 @@ export interface DeliverDeps extends SendDeps {
   databaseClock?: DatabaseClock;
 }
 
+/** Of one owner's, in this process: receivers that never answer hold up nobody else's deliveries. */
+const underWayMax = 4;
+/** Until those in front of it have had their time to be answered. */
+const turnMs = 5_000;
+
 interface Delivery {
   id: string;
   body: string;
@@ -31,8 +37,24 @@ interface Delivery {
 export function deliverWorker(deps: DeliverDeps): WorkHandler {
   const { db, secrets, log } = deps;
   const clock = deps.databaseClock ?? databaseClock;
+  const underWay = new Map<string, number>();
   return async (item, signal) => {
     const { deliveryId } = item.payload as AlertDelivery;
+    const ownerId = await findOwner(db, deliveryId);
+    if (ownerId === null) return { state: "done" };
+    const others = underWay.get(ownerId) ?? 0;
+    if (others >= underWayMax) return { retryAfterMs: turnMs, refund: true };
+    underWay.set(ownerId, others + 1);
+    try {
+      return await deliver(deliveryId, signal);
+    } finally {
+      const left = (underWay.get(ownerId) ?? 1) - 1;
+      if (left === 0) underWay.delete(ownerId);
+      else underWay.set(ownerId, left);
+    }
+  };
+
+  async function deliver(deliveryId: string, signal: AbortSignal): Promise<WorkOutcome> {
     const delivery = await beginTry(db, deliveryId);
     if (delivery === null) return { state: "done" };
     const { webhook, body } = delivery;
@@ -43,7 +65,19 @@ export function deliverWorker(deps: DeliverDeps): WorkHandler {
     const { host } = new URL(webhook.url);
     log.info({ projectId: webhook.project_id, deliveryId, host, ...answer, tries: delivery.tries }, "webhook");
     return againAfterMs === null ? { state: "done" } : { retryAfterMs: againAfterMs, refund: true };
-  };
+  }
+}
+
+/** Whose project a delivery is of; null: it is no more. */
+async function findOwner(db: Db, deliveryId: string): Promise<string | null> {
+  const row = await db
+    .selectFrom("alert_delivery")
+    .innerJoin("alert_webhook", "alert_webhook.id", "alert_delivery.webhook_id")
+    .innerJoin("project", "project.id", "alert_webhook.project_id")
+    .select("project.owner_id")
+    .where("alert_delivery.id", "=", deliveryId)
+    .executeTakeFirst();
+  return row?.owner_id ?? null;
 }
 
 /** Null: it has ended, nothing is sent there any more, or its project is going. */

@@ -103,9 +103,13 @@ async function lookLater(tx: Db, setting: Setting, lookAt: Date | null, now: Dat
   return lookAt;
 }
 
+/** A server that took a mail on no day of these will not take it tomorrow, and whoever got it then would read old news. */
+const mailMaxAgeMs = 3 * 86_400_000;
+
 function mailWorker({ db, mailer, apiUrl }: AlertDeps): WorkHandler {
   return async (item) => {
     const { projectId, message } = item.payload as AlertMail;
+    if (item.ageMs > mailMaxAgeMs) return { state: "done" };
     const row = await db
       .selectFrom("project")
       .innerJoin("auth.user", "auth.user.id", "project.owner_id")
