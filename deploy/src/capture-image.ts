@@ -16,9 +16,12 @@ const packages = [
   ...["chromium-headless-shell", "dash", "socat"],
   ...["fontconfig-config", "fonts-liberation", "fonts-dejavu-core", "fonts-droid-fallback", "fonts-noto-color-emoji"],
 ];
-/** Needed by scripts of packages, by programs that are removed, or to draw with a graphics card. */
+/**
+ * Needed by scripts of packages, by programs that are removed, or to draw with a graphics card. What the browser loads only when it
+ * first speaks TLS, as NSS does with SQLite, is in no list of what it needs, and stays.
+ */
 const without =
-  /^(?:at-spi2-common|coreutils|debconf|debianutils|fonts-dejavu-mono|gcc-\d.*-base|lib(?:asound2-data|bsd0|drm-.*|edit2|elf1t64|gl1.*|glvnd0|glx.*|gmp10|ice6|llvm\d+|lz4-1|md0|pciaccess0|sensors.*|sm6|sqlite3-0|tinfo6|uuid1|vulkan1|wayland-.*|x11-data|xaw7|xcb-.*|xft2|xinerama1|xkbfile1|xml2|xmu.*|xpm4|xshmfence1|xt6t64|xtst6|xv1|xxf86.*|z3-4)|lsb-base|mesa-.*|openssl-.*|sysvinit-utils|x11-.*|xdg-utils)$/;
+  /^(?:at-spi2-common|coreutils|debconf|debianutils|fonts-dejavu-mono|gcc-\d.*-base|lib(?:asound2-data|bsd0|drm-.*|edit2|elf1t64|gl1.*|glvnd0|glx.*|gmp10|ice6|llvm\d+|lz4-1|md0|pciaccess0|sensors.*|sm6|tinfo6|uuid1|vulkan1|wayland-.*|x11-data|xaw7|xcb-.*|xft2|xinerama1|xkbfile1|xml2|xmu.*|xpm4|xshmfence1|xt6t64|xtst6|xv1|xxf86.*|z3-4)|lsb-base|mesa-.*|openssl-.*|sysvinit-utils|x11-.*|xdg-utils)$/;
 /** All programs that there are. */
 const programs = ["dash", "sh", "socat", "socat1"];
 /** What the browser brings along for other uses. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { authorityOf, browserSettings, edgeOf } from "./browser-settings.ts";
+import { authorityOf, browserSettings, edgeOf, serverNameOf } from "./browser-settings.ts";
 
 test.each([
   { url: "http://shop.svc.test/", authority: "shop.svc.test:80" },
@@ -11,6 +11,11 @@ test.each([
   { url: "", authority: null },
 ])("$url leads to $authority", ({ url, authority }) => {
   expect(authorityOf(url)).toBe(authority);
+});
+
+test("only what is asked over TLS names its server", () => {
+  expect(serverNameOf("https://shop.svc.test:8443/")).toBe("shop.svc.test");
+  expect(serverNameOf("http://shop.svc.test/")).toBeNull();
 });
 
 test.each([

@@ -14,6 +14,12 @@ export function authorityOf(url: string): string | null {
   return `${hostname}:${port || usualPorts[protocol]}`;
 }
 
+/** What connections to the site name, over TLS; null: its connections are none. */
+export function serverNameOf(url: string): string | null {
+  const { protocol, hostname } = new URL(url);
+  return protocol === "https:" ? hostname : null;
+}
+
 /** The edge that is asked, apart; null for what names none. */
 export function edgeOf(text: string): { host: string; port: number } | null {
   const [, host = "", digits = ""] = /^(?:\[([0-9a-f:.]+)\]|([0-9.]+)):(\d{1,5})$/.exec(text)?.filter(Boolean) ?? [];

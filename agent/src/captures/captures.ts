@@ -7,7 +7,7 @@ import type { Engine, Owner } from "../engine/engine.ts";
 import type { Reserved } from "../engine/pressure.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import { type ClusterRegistry, tokensFor } from "../registry.ts";
-import { authorityOf, browserSettings, edgeOf } from "./browser-settings.ts";
+import { authorityOf, browserSettings, edgeOf, serverNameOf } from "./browser-settings.ts";
 import { BrowserError, openDevTools } from "./devtools.ts";
 import { capturePage, type View } from "./page.ts";
 import { openWay } from "./way.ts";
@@ -89,7 +89,7 @@ async function show({ clock, engine, owner }: CapturesDeps, request: CaptureRequ
   const description = await engine.describe();
   await layWayDir(owner, placementId, description);
   const socket = waySocketOf(owner, placementId);
-  await using _way = await openWay(socket, edge);
+  await using _way = await openWay(socket, edge, serverNameOf(request.url));
   await openToBrowser(socket, description);
   const late = new AbortController();
   const expect = (withinMs: number): Timer => clock.after(withinMs, () => late.abort());

@@ -4,6 +4,8 @@ import { createMessages } from "./messages.ts";
 
 /** A picture is sent as one message, as text that is a third longer. */
 const messageLengthMax = 16 * 1024 * 1024;
+/** Of all that it says. It tells what the page does, and a page may do much in its seconds. */
+const saidMax = 64 * 1024 * 1024;
 
 const message = z.looseObject({
   id: z.number().optional(),
@@ -47,8 +49,10 @@ export function openDevTools(browser: Pick<TalkingProgram, "output" | "send">): 
   };
   const listen = async (): Promise<void> => {
     const messages = createMessages(messageLengthMax);
+    let said = 0;
     for await (const chunk of browser.output) {
-      const whole = messages.push(chunk);
+      said += chunk.byteLength;
+      const whole = said > saidMax ? null : messages.push(chunk);
       if (whole === null) throw new BrowserError("the browser said more than it may");
       for (const text of whole) hear(text);
     }

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { defaultCaptureImage } from "@svc/proto";
 import { Desired, Observed } from "@svc/proto/node";
@@ -7,6 +8,7 @@ import { systemClock } from "@svc/runtime/system";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type Agent, start } from "../start.ts";
 import { createTestNode, type TestNode } from "../testing/agent.ts";
+import { newCertificate } from "../testing/certificate.ts";
 import { createTestControl, type TestControl } from "../testing/control.ts";
 import { lookAtPng } from "../testing/png.ts";
 import { startRegistry, type TestRegistry } from "../testing/registry.ts";
@@ -42,12 +44,16 @@ afterEach(async () => {
 });
 
 /** What stands for an edge; remembers what it was asked. */
-async function anEdge(answer: RequestListener): Promise<{ port: number; asked: IncomingMessage[] }> {
+async function anEdge(
+  answer: RequestListener,
+  tls?: { key: string; cert: string },
+): Promise<{ port: number; asked: IncomingMessage[] }> {
   const asked: IncomingMessage[] = [];
-  const server = createServer((request, response) => {
+  const listener: RequestListener = (request, response) => {
     asked.push(request);
     answer(request, response);
-  });
+  };
+  const server = tls === undefined ? createServer(listener) : createTlsServer(tls, listener);
   servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return { port: (server.address() as AddressInfo).port, asked };
@@ -61,7 +67,10 @@ const html =
 const placement = (
   placementId: string,
   port: number,
-  { desired = Desired.RUNNING, ...of }: { desired?: Desired; pass?: string; timeoutSeconds?: number } = {},
+  {
+    desired = Desired.RUNNING,
+    ...of
+  }: { desired?: Desired; pass?: string; timeoutSeconds?: number; url?: string } = {},
 ) => ({
   ...{ placementId, epoch: 1n, desired, specHash: placementId, projectId: "p1", channel: "production" },
   ...{ ownerKind: "screenshot", ownerId: placementId },
@@ -134,6 +143,28 @@ test("nothing but the site is reached, whatever its page asks for", async () => 
   expect(edge.asked.map(({ url }) => url)).toContain("/done?");
   expect(new Set(edge.asked.map(({ headers }) => headers.host))).toEqual(new Set([`${host}:${edge.port}`]));
   expect(elsewhere.asked).toEqual([]);
+});
+
+test("over TLS a site is shown under any certificate, and its gate's pass goes to nobody but the site", async () => {
+  const edge = await anEdge(html('<body style="background: #a0b0c0">'), newCertificate(host));
+  const url = `https://${host}:${edge.port}/`;
+  await control.assign({ upserts: [placement("t1", edge.port, { url })] });
+  expect((await pictureOf("t1")).corner).toEqual([0xa0, 0xb0, 0xc0]);
+  const before = edge.asked.length;
+  await control.assign({ upserts: [placement("t2", edge.port, { url, pass: "word" })] });
+  const { failure } = await ended("t2");
+  expect(failure).toMatchObject({ code: "CAPTURE_SITE_FAILED", message: expect.stringContaining("ERR_CERT_") });
+  expect(edge.asked).toHaveLength(before);
+});
+
+test("a page of whose deeds the browser says more than anybody may is ended", async () => {
+  const flood = `
+    const url = "data:text/plain," + "x".repeat(1024 * 1024);
+    for (;;) await fetch(url).catch(() => {});`;
+  const edge = await anEdge(html(`<script type="module">${flood}</script>`));
+  await control.assign({ upserts: [placement("t3", edge.port)] });
+  expect((await ended("t3")).failure?.code).toBe("CAPTURE_FAILED");
+  expect(await browser("t3")).toBeNull();
 });
 
 test.each([
