@@ -157,16 +157,6 @@ test("over TLS a site is shown under any certificate, and its gate's pass goes t
   expect(edge.asked).toHaveLength(before);
 });
 
-test("a page of whose deeds the browser says more than anybody may is ended", async () => {
-  const flood = `
-    const url = "data:text/plain," + "x".repeat(1024 * 1024);
-    for (;;) await fetch(url).catch(() => {});`;
-  const edge = await anEdge(html(`<script type="module">${flood}</script>`));
-  await control.assign({ upserts: [placement("t3", edge.port)] });
-  expect((await ended("t3")).failure?.code).toBe("CAPTURE_FAILED");
-  expect(await browser("t3")).toBeNull();
-});
-
 test.each([
   { id: "e1", when: "fails", answer: html("no", 503), why: "status 503" },
   {
