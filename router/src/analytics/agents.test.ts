@@ -22,6 +22,11 @@ test.each([
   },
   { ua: "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", is: bot },
   { ua: "curl/8.5.0", is: bot },
+  // What takes screenshots.
+  {
+    ua: "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/142.0.0.0 Safari/537.36",
+    is: bot,
+  },
   { ua: "", is: bot },
   { ua: "\ufffd\ufffd", is: { device: "(unknown)", browser: "(unknown)", operatingSystem: "(unknown)" } },
   { ua: "A".repeat(8192), is: bot },

@@ -7,7 +7,7 @@ import type { Config } from "../../../settings/settings.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Deployment, Screenshot, Task } from "../../../stores/db/tables.ts";
 import type { CaptureTaskFacts, ScreenshotFacts } from "./steps.ts";
-import { isLive } from "./store.ts";
+import { isLive, perOwnerMax } from "./store.ts";
 
 export interface ScreenshotFactsDeps {
   db: Db;
@@ -35,8 +35,9 @@ export async function readScreenshotFacts(
   if (row === undefined) return null;
   const { channel, pr_number, live, age_ms, ...screenshot } = row;
   const deployment = { channel, pr_number };
-  const [task, host, address] = await Promise.all([
+  const [task, crowded, host, address] = await Promise.all([
     findTask(db, screenshot.id),
+    isCrowded(db, screenshot),
     findHost(db, screenshot.project_id, deployment),
     findEdge(db, fleet),
   ]);
@@ -48,6 +49,7 @@ export async function readScreenshotFacts(
     facts: {
       ...{ pending: screenshot.pending, failures: screenshot.failures, ageMs: age_ms },
       live: Boolean(live),
+      crowded,
       site: isShown ? { image, url: urlOf(host, content), edge: edgeAt(address, content) } : null,
       task: task && taskFacts(task, fleet),
     },
@@ -71,6 +73,21 @@ const findTask = async (db: Db, screenshotId: string): Promise<Task | null> =>
     .orderBy("epoch", "desc")
     .limit(1)
     .executeTakeFirst()) ?? null;
+
+/** Whether the owner's other sites take all the room that one owner has. Two that look at once may both begin: it is no quota. */
+async function isCrowded(db: Db, { id, project_id: projectId }: Screenshot): Promise<boolean> {
+  const { count } = await db
+    .selectFrom("screenshot")
+    .innerJoin("project", "project.id", "screenshot.project_id")
+    .innerJoin("task", "task.owner_id", "screenshot.id")
+    .select((of) => of.fn.count<number>("screenshot.id").distinct().as("count"))
+    .where("project.owner_id", "=", (of) => of.selectFrom("project").select("owner_id").where("id", "=", projectId))
+    .where("screenshot.pending", "=", true)
+    .where("screenshot.id", "!=", id)
+    .where("task.desired", "=", "running")
+    .executeTakeFirstOrThrow();
+  return count >= perOwnerMax;
+}
 
 /** The platform's own name of the channel, which no tenant's DNS has a say in. */
 async function findHost(db: Db, projectId: string, { channel, pr_number }: Pictured): Promise<string | null> {

@@ -50,8 +50,8 @@ beforeEach(async () => {
 });
 
 /** What visitors of production see. */
-async function aLive(channel: Deployment["channel"] = "production"): Promise<Deployment> {
-  const project = await api.newProject(user);
+async function aLive(channel: Deployment["channel"] = "production", owner = user): Promise<Deployment> {
+  const project = await api.newProject(owner);
   const made = await api.newDeployment(project, { status: "running", channel });
   const of = { project_id: project.id, channel };
   await api.db
@@ -89,9 +89,9 @@ const askedAgo = (hours: number) =>
     .execute();
 
 /** The worker, until it is done or waits for something. */
-async function work(): Promise<"done" | "waits"> {
+async function work(of: Pick<Deployment, "id"> = deployment): Promise<"done" | "waits"> {
   const handler = screenshotWorker({ ...world.deps, registry, config: api.context.config });
-  const payload = { deploymentId: deployment.id };
+  const payload = { deploymentId: of.id };
   const item = { id: 1, kind: "screenshot", key: "k", attempt: 1, maxAttempts: 20, ageMs: 60_000, payload };
   return "state" in (await handler(item as never, new AbortController().signal)) ? "done" : "waits";
 }
@@ -276,6 +276,55 @@ test("several workers ask for one task", async () => {
   expect(await tasks()).toHaveLength(1);
 });
 
+describe("whoever has many sites", () => {
+  const ownerHas = async (count: number): Promise<Deployment[]> => {
+    const eve = await api.newUser();
+    const made: Deployment[] = [];
+    for (let n = 0; n < count; n += 1) made.push(await aLive("production", eve));
+    return made;
+  };
+  const pending = async (of: readonly Deployment[]): Promise<number> =>
+    (
+      await api.db
+        .selectFrom("screenshot")
+        .select("id")
+        .where("pending", "=", true)
+        .where(
+          "deployment_id",
+          "in",
+          of.map(({ id }) => id),
+        )
+        .execute()
+    ).length;
+
+  test("leaves room for the others' pictures, whatever was asked for", async () => {
+    const hers = await ownerHas(12);
+    for (const each of hers) await askForCapture(api.db, each);
+    expect(await beginCaptures({ db: api.db, log: createLog("silent") })).toBe(1);
+    expect(await screenshot()).toMatchObject({ pending: true });
+  });
+
+  test("has some taken at once, and the rest after them", async () => {
+    const hers = await ownerHas(6);
+    expect(await beginCaptures({ db: api.db, log: createLog("silent") })).toBe(5);
+    expect([await pending(hers), await pending([deployment])]).toEqual([4, 1]);
+    for (const each of hers) await askForCapture(api.db, each);
+    for (const each of hers) await work(each);
+    const taken = api.db
+      .selectFrom("task")
+      .innerJoin("screenshot", "screenshot.id", "task.owner_id")
+      .select("task.id")
+      .where(
+        "deployment_id",
+        "in",
+        hers.map(({ id }) => id),
+      );
+    expect(await taken.execute()).toHaveLength(4);
+    await work();
+    expect(await tasks()).toHaveLength(1);
+  });
+});
+
 describe("by itself svc takes pictures", () => {
   const begin = () => beginCaptures({ db: api.db, log: createLog("silent") });
 
@@ -289,7 +338,8 @@ describe("by itself svc takes pictures", () => {
   });
 
   test("of a few at once, and of the others as these are done", async () => {
-    for (let count = 0; count < 9; count += 1) await aLive();
+    for (const owner of [user, await api.newUser(), await api.newUser()])
+      for (let count = 0; count < 3; count += 1) await aLive("production", owner);
     expect(await begin()).toBe(8);
     expect(await begin()).toBe(0);
     await api.db.updateTable("screenshot").set({ pending: false }).execute();

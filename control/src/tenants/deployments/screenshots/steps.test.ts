@@ -29,6 +29,16 @@ test.each<{ when: string; facts: Partial<ScreenshotFacts>; step: ScreenshotStep 
     facts: { task: { ...task, state: "completed" } },
     step: { do: "countFailure", taskId: "t", reason: "Nobody knows what the machine has made." },
   },
+  {
+    when: "its owner has enough of them under way",
+    facts: { crowded: true },
+    step: { do: "wait", for: "the owner's others" },
+  },
+  {
+    when: "its owner has more to come",
+    facts: { crowded: true, task },
+    step: { do: "wait", for: "the node to be done" },
+  },
   { when: "a try failed just now", facts: { failures: 1 }, step: { do: "wait", for: "the next try" } },
   { when: "a try failed a while ago", facts: { failures: 1, ageMs: 45_000 }, step: { do: "startTask", site } },
   {
@@ -64,6 +74,15 @@ test.each<{ when: string; facts: Partial<ScreenshotFacts>; step: ScreenshotStep 
   { when: "it is over", facts: { pending: false, task: { ...task, wanted: false } }, step: { do: "end" } },
 ])("when $when", ({ facts, step }) => {
   expect(
-    nextScreenshotStep({ pending: true, failures: 0, ageMs: 1_000, live: true, site, task: null, ...facts }),
+    nextScreenshotStep({
+      pending: true,
+      failures: 0,
+      ageMs: 1_000,
+      live: true,
+      crowded: false,
+      site,
+      task: null,
+      ...facts,
+    }),
   ).toEqual(step);
 });

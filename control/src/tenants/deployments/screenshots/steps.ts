@@ -29,6 +29,8 @@ export interface ScreenshotFacts {
   ageMs: number;
   /** Its deployment is what visitors of a channel see that has pictures. */
   live: boolean;
+  /** Of its owner's sites as many are captured as may be at once. */
+  crowded: boolean;
   /** Where it is to be seen, and what takes the picture; null: nowhere, or nothing does. */
   site: { image: string; url: string; edge: string } | null;
   /** The newest; null before there was one. */
@@ -66,6 +68,7 @@ export function nextScreenshotStep(facts: ScreenshotFacts): ScreenshotStep {
   if (task === null) {
     if (failures >= triesMax) return { do: "giveUp", reason: `It came to nothing ${triesMax} times.` };
     if (ageMs < failures * pauseMs) return { do: "wait", for: "the next try" };
+    if (facts.crowded) return { do: "wait", for: "the owner's others" };
     return facts.site === null ? { do: "wait", for: "an edge" } : { do: "startTask", site: facts.site };
   }
   if (task.file !== null) return { do: "accept", taskId: task.taskId, file: task.file };

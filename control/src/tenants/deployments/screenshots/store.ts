@@ -6,6 +6,9 @@ import { enqueue } from "../../../stores/work/queue.ts";
 
 export const screenshotWork = "screenshot";
 
+/** Of one owner's at once: pages that take long, or many that were asked for, hold up nobody else's. */
+export const perOwnerMax = 4;
+
 const now = sql<Date>`clock_timestamp()`;
 
 /** Whether a deployment is what visitors of production or a preview see. */

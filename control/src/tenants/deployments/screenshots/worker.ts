@@ -23,7 +23,7 @@ export interface ScreenshotWorkerDeps extends ScreenshotFactsDeps {
   log: Log;
 }
 
-/** A picture takes seconds: for so long a worker stays with one. */
+/** A picture takes seconds: for so long a worker stays with one that a node is at. */
 const holdMs = 15_000;
 const lookMs = 500;
 
@@ -43,7 +43,7 @@ export function screenshotWorker(deps: ScreenshotWorkerDeps): WorkHandler {
       const step = nextScreenshotStep(found.facts);
       if (step.do === "end") return { state: "done" };
       if (step.do !== "wait") await perform(deps, found, step);
-      else if (item.ageMs >= holdMs || found.facts.ageMs >= holdMs) {
+      else if (found.facts.task === null || item.ageMs >= holdMs || found.facts.ageMs >= holdMs) {
         return { retryAfterMs: recheckAfterMs(found.facts.ageMs), refund: true };
       } else await wake.wait(lookMs, signal);
     }
