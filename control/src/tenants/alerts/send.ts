@@ -41,6 +41,8 @@ export async function post(
         ...(ca !== undefined && { ca }),
       });
       sent.on("error", reject);
+      // An answer that changes the protocol is neither an error nor a response: without this nothing would ever come of it.
+      sent.on("close", () => reject(Object.assign(new Error("closed"), { code: "ECONNRESET" })));
       sent.on("response", (answer) => {
         resolve(answer.statusCode ?? 0);
         answer.destroy();
