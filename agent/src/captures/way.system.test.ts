@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(dir, { recursive: true, force: true }));
 
-const left: (() => Promise<unknown>)[] = [];
+const left: (() => PromiseLike<unknown>)[] = [];
 afterEach(async () => {
   for (const end of left.splice(0).toReversed()) await end();
 });
