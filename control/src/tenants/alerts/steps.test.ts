@@ -155,6 +155,20 @@ describe("a storm", () => {
     expect(digest.lookAt).toBeNull();
   });
 
+  test("is told as its owner wants it once the hour is over, and not at all to who wants silence", () => {
+    const { pace } = look(facts(at(100), many(perHour + 3)));
+    const later = (settings: Facts["settings"], reachable: Facts["reachable"] = ["mail", "webhook"]) =>
+      look(facts(at(3700), [], { pace, settings, reachable }));
+    const mailOnly = later({ enabled: true, choices: { jobFailed: { webhook: false } } });
+    expect(mailOnly.messages).toMatchObject([{ kind: "digest", news: Array(3).fill({ channels: ["mail"] }) }]);
+    expect(later({ enabled: true, choices: {} }, []).messages).toEqual([]);
+    expect(later({ enabled: false, choices: {} })).toMatchObject({
+      messages: [],
+      pace: { hourAt: null, messages: 0, waiting: [], more: 0 },
+      lookAt: null,
+    });
+  });
+
   test("that has no end has a digest of bounded length each hour", () => {
     const storm = look(facts(at(1000), many(perHour + linesMax + 7)));
     expect(storm.pace).toMatchObject({ messages: perHour, more: 7 });

@@ -96,14 +96,21 @@ export function look({ now, settings, reachable, pace: before, alerts }: Facts):
   const messages: Message[] = [];
   const changed: Alert[] = [];
   let lookAt: Date | null = null;
+  const wanted = (event: AlertEvent): AlertChannel[] =>
+    channelsOf(event, settings).filter((channel) => reachable.includes(channel));
 
   if (pace.hourAt === null || now >= after(pace.hourAt, hourMs / 1000)) {
     pace.hourAt = null;
     pace.messages = 0;
-    if (pace.waiting.length > 0) {
-      messages.push({ kind: "digest", news: pace.waiting, more: pace.more });
-      Object.assign(pace, { hourAt: now, messages: 1, waiting: [], more: 0 });
+    // Whoever wants it in another way by now, or silence, has that.
+    const news = pace.waiting
+      .map((each) => ({ ...each, channels: each.channels.filter((channel) => wanted(each.event).includes(channel)) }))
+      .filter(({ channels }) => channels.length > 0);
+    if (news.length > 0) {
+      messages.push({ kind: "digest", news, more: pace.more });
+      Object.assign(pace, { hourAt: now, messages: 1 });
     }
+    Object.assign(pace, { waiting: [], more: 0 });
   }
 
   const tell = (news: News): void => {
@@ -124,8 +131,7 @@ export function look({ now, settings, reachable, pace: before, alerts }: Facts):
       continue;
     }
     changed.push(alert.isOn ? begun(alert) : { ...alert, toldSince: null });
-    const channels = channelsOf(alert.event, settings).filter((channel) => reachable.includes(channel));
-    tell(newsOf(alert, channels));
+    tell(newsOf(alert, wanted(alert.event)));
   }
   if (pace.waiting.length > 0 && pace.hourAt !== null) lookAt = earliest(lookAt, after(pace.hourAt, hourMs / 1000));
   return { alerts: changed, pace, messages, lookAt };
