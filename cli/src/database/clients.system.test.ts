@@ -5,7 +5,12 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ok, projectId, type Routes, refusal, startApi } from "../testing/api.ts";
-import { mariadbDatabase, type OwnedDatabase, postgresDatabase } from "../testing/database-servers.ts";
+import {
+  besideUncommitted,
+  mariadbDatabase,
+  type OwnedDatabase,
+  postgresDatabase,
+} from "../testing/database-servers.ts";
 import { aDirectory, envelopeOf, type SvcOptions, svc } from "../testing/svc.ts";
 
 const backupId = "33333333-3333-4333-8333-333333333333";
@@ -85,6 +90,16 @@ describe("on Postgres", () => {
     expect(await database.ask(`select string_agg(name, ',' order by "appliedAt") from _svc_migrations`)).toBe(
       "001_notes.sql,010_more.sql",
     );
+  });
+
+  test("migrations that two run at the same moment are applied by one, and both are content", async () => {
+    await using fresh = await postgresDatabase();
+    const ended = await besideUncommitted(
+      fresh,
+      `create table public._svc_migrations (name text primary key, "appliedAt" timestamptz not null default now())`,
+      () => run(fresh, ["db", "migrate", "--channel", "preview", "--json"], { files: migrations }),
+    );
+    expect(envelopeOf(ended)).toMatchObject({ ok: true, applied: 2, skipped: 0 });
   });
 
   test("a migration that fails leaves nothing, and says why without the password", async () => {

@@ -5,7 +5,8 @@ import type { Address } from "./address.ts";
 const table = { postgres: "public._svc_migrations", mariadb: "_svc_migrations" } as const;
 
 const create = {
-  postgres: `create table if not exists ${table.postgres} (name text primary key, "appliedAt" timestamptz not null default now())`,
+  // Of two that make it at the same moment Postgres refuses one, "if not exists" or not. It is there then.
+  postgres: `do $$ begin create table if not exists ${table.postgres} (name text primary key, "appliedAt" timestamptz not null default now()); exception when unique_violation or duplicate_table then null; end $$`,
   mariadb: `create table if not exists ${table.mariadb} (name varchar(255) character set utf8mb4 collate utf8mb4_bin primary key, \`appliedAt\` datetime(3) not null default current_timestamp(3))`,
 } as const satisfies Record<DatabaseEngine, string>;
 

@@ -1,15 +1,17 @@
 import { once } from "node:events";
-import { mkdir, symlink } from "node:fs/promises";
+import { mkdir, symlink, writeFile } from "node:fs/promises";
 import { Agent, get, type IncomingMessage } from "node:http";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import { expect, test } from "vitest";
+import { besideUncommitted, type OwnedDatabase, postgresDatabase } from "../testing/database-servers.ts";
 import { aDirectory, svc } from "../testing/svc.ts";
 
-/** The template's app as it is installed, with a database that is away; test/scenarios has it with one, in browsers. */
-async function startApp() {
+/** A directory with the template's app as it is installed. */
+async function anApp() {
   const directory = await aDirectory();
   const { path: cwd } = directory;
   await svc(["init", "--template", "realtime-todo"], { cwd });
@@ -19,6 +21,13 @@ async function startApp() {
     fileURLToPath(new URL("../../../node_modules/postgres", import.meta.url)),
     join(cwd, "node_modules", "postgres"),
   );
+  return directory;
+}
+
+/** The app, with a database that is away; test/scenarios has it with one, in browsers. */
+async function startApp() {
+  const directory = await anApp();
+  const { path: cwd } = directory;
   const child = spawnProgram([thisNode, "src/server.js"], {
     cwd,
     env: { PATH: process.env["PATH"], PORT: "0", DATABASE_URL: "postgres://nobody@127.0.0.1:1/none" },
@@ -73,4 +82,47 @@ test("told to go, it ends its streams and then itself, however many connections 
   expect(await app.stop()).toBe(0);
   await rest;
   agent.destroy();
+});
+
+/** Runs the app's migrations, `files` among them, and resolves to the exit code with what was said. */
+async function migrate(database: OwnedDatabase, files: Readonly<Record<string, string>> = {}): Promise<string> {
+  await using app = await anApp();
+  for (const [name, sql] of Object.entries(files)) await writeFile(join(app.path, "migrations", name), sql);
+  const way = createServer((socket) => {
+    socket.pipe(connect(database.socketPath)).pipe(socket);
+  });
+  await once(way.listen(0, "127.0.0.1"), "listening");
+  const url = new URL(database.url);
+  const { port } = way.address() as AddressInfo;
+  const child = spawnProgram([thisNode, "src/migrate.js"], {
+    cwd: app.path,
+    env: {
+      PATH: process.env["PATH"],
+      DATABASE_URL: `postgres://${url.username}:${url.password}@127.0.0.1:${port}${url.pathname}`,
+    },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const said = Promise.all([text(child.stdout), text(child.stderr)]);
+  const [code] = await once(child, "close");
+  way.close();
+  return `${code} ${(await said).join("")}`;
+}
+
+test("migrations that two run at the same moment are applied by one, and both are content", async () => {
+  await using database = await postgresDatabase();
+  const table = `create table public._svc_migrations (name text primary key, "appliedAt" timestamptz not null default now())`;
+  expect(await besideUncommitted(database, table, () => migrate(database))).toBe("0 migrate: 0001-todo.sql applied\n");
+  const lock = "lock table public._svc_migrations in share row exclusive mode";
+  expect(await besideUncommitted(database, lock, () => migrate(database))).toBe(
+    "0 migrate: 0001-todo.sql was applied before\n",
+  );
+});
+
+test("a migration has all the time that the release has", async () => {
+  await using database = await postgresDatabase();
+  const files = {
+    "0002-setting.sql": "create table setting as select current_setting('statement_timeout') as patience",
+  };
+  expect(await migrate(database, files)).toMatch(/^0 .*0002-setting.sql applied\n$/s);
+  expect(await database.ask("select patience from setting")).toBe("0");
 });

@@ -1,6 +1,7 @@
+import { once } from "node:events";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { run } from "@svc/runtime/command";
 import { getProgram, spawnProgram } from "@svc/runtime/programs";
 
@@ -36,6 +37,39 @@ export async function postgresDatabase(): Promise<OwnedDatabase> {
       await psql("postgres", `drop role ${name}`);
     },
   };
+}
+
+/**
+ * What `work` gives that begins while somebody else has run `statement` on the same Postgres and not committed it, which is done as
+ * soon as `work` waits for that.
+ */
+export async function besideUncommitted<T>(
+  { ask, socketPath, url }: OwnedDatabase,
+  statement: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  const { pathname, username } = new URL(url);
+  const other = spawnProgram(
+    ["psql", "-h", dirname(socketPath), "-U", "postgres", "-d", pathname.slice(1), "-X", "-q", "-v", "ON_ERROR_STOP=1"],
+    { stdio: ["pipe", "pipe", "inherit"] },
+  );
+  const ended = once(other, "exit");
+  try {
+    other.stdin.write(`begin;\nset local role ${username};\n${statement};\nselect 'done';\n`);
+    await once(other.stdout, "data");
+    const result = work();
+    await untilAnswers(async () => {
+      const waiting = await ask(
+        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
+      );
+      if (waiting === "0") throw new Error("Nobody waits for what was not committed");
+    });
+    other.stdin.end("commit;\n");
+    return await result;
+  } finally {
+    other.kill("SIGKILL");
+    await ended;
+  }
 }
 
 /** On a MariaDB of its own. */

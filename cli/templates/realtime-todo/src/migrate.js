@@ -5,7 +5,10 @@ import { openDatabase } from "./database.js";
 // file is applied in one transaction with the row that says so, behind a lock. The table is that of `svc db migrate`.
 const directory = new URL("../migrations/", import.meta.url);
 
-const sql = openDatabase({ max: 1 });
+// How long all of it may take, svc.yml says.
+const sql = openDatabase({ max: 1, statementMs: 0 });
+const makeTable = () => sql`create table if not exists public._svc_migrations
+  (name text primary key, "appliedAt" timestamptz not null default now())`;
 const apply = (name) =>
   sql.begin(async (tx) => {
     await tx`lock table public._svc_migrations in share row exclusive mode`;
@@ -18,8 +21,8 @@ const apply = (name) =>
 
 let doing = "preparing the table of migrations";
 try {
-  await sql`create table if not exists public._svc_migrations
-    (name text primary key, "appliedAt" timestamptz not null default now())`;
+  // Of two that make it at the same moment Postgres refuses one, "if not exists" or not. It is there then.
+  await makeTable().catch(makeTable);
   for (const name of (await readdir(directory)).filter((each) => each.endsWith(".sql")).sort()) {
     doing = name;
     console.log(`migrate: ${name} ${await apply(name)}`);
