@@ -34,8 +34,9 @@ export const dev = command({
   exitCode: (payload) => ("deployment" in payload ? 0 : statusOf(payload)),
 });
 
-/** Ctrl-C is how a server is meant to end. */
-const statusOf = ({ exitCode }: { exitCode: number }): 0 | 1 => ([0, 129, 130, 143].includes(exitCode) ? 0 : 1);
+/** Ctrl-C is how a server is meant to end, whatever it or the package manager around it makes of that. */
+const statusOf = ({ exitCode, asked = false }: { exitCode: number; asked?: boolean }): 0 | 1 =>
+  asked || [0, 129, 130, 143].includes(exitCode) ? 0 : 1;
 
 function requireSense({ db, sync, syncOnly, port }: DevOptions & { syncOnly: boolean }): void {
   if (sync && syncOnly)

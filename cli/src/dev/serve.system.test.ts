@@ -24,6 +24,8 @@ test.each([
   { signal: "SIGINT", code: 0 },
   { signal: "SIGTERM", code: 0 },
   { signal: "SIGHUP", code: 143 },
+  // As package managers end whose script was interrupted.
+  { signal: "SIGINT", code: 1 },
 ] as const)(
   "$signal reaches the server, whose whole group ends, and one envelope says how",
   async ({ signal, code }) => {
@@ -35,7 +37,7 @@ test.each([
     dev.kill(signal);
     const ended = await dev.ended;
     expect(envelopeOf(ended)).toEqual({
-      ...{ ok: true, operation: "dev", warnings: [], framework: "node", port, exitCode: code },
+      ...{ ok: true, operation: "dev", warnings: [], framework: "node", port, exitCode: code, asked: true },
     });
     expect(ended.status).toBe(0);
     expect(await readFile(join(directory.path, "asked"), "utf8")).toBe(signal);
@@ -51,7 +53,9 @@ test("a server that does not end is killed when somebody asks twice", async () =
   dev.kill("SIGINT");
   await dev.says("heard SIGINT");
   dev.kill("SIGINT");
-  expect(envelopeOf(await dev.ended)).toMatchObject({ ok: true, exitCode: 137 });
+  const ended = await dev.ended;
+  expect(envelopeOf(ended)).toMatchObject({ ok: true, exitCode: 137, asked: true });
+  expect(ended.status).toBe(0);
 });
 
 test("and by itself after a while otherwise", async () => {
@@ -68,7 +72,9 @@ test("and by itself after a while otherwise", async () => {
 test("a server that ends by itself says so by its status", async () => {
   await using directory = await aDirectory({ "package.json": "{}", "index.js": "process.exit(7)" });
   const ended = await svc(["dev", "--json", "--port", String(await aPort())], { cwd: directory.path });
-  expect(envelopeOf(ended)).toMatchObject({ ok: true, framework: "node", exitCode: 7 });
+  expect(envelopeOf(ended)).toEqual({
+    ...{ ok: true, operation: "dev", warnings: [], framework: "node", port: expect.any(Number), exitCode: 7 },
+  });
   expect(ended.status).toBe(1);
   const human = await svc(["dev", "--port", String(await aPort())], { cwd: directory.path });
   expect(human.stdout).toContain("The server ended with status 7");

@@ -61,7 +61,7 @@ export async function serveHere(context: Context, options: DevOptions) {
   };
   const syncing = options.sync ? syncBeside(context, app, options, over.signal) : null;
   try {
-    const { exitCode } =
+    const { exitCode, wasAsked } =
       start.by === "files"
         ? await serveSite(context, join(app.directory, start.directory), port, onStart)
         : await runServer(
@@ -73,7 +73,7 @@ export async function serveHere(context: Context, options: DevOptions) {
             },
             onStart,
           );
-    return { framework, port, exitCode };
+    return { framework, port, exitCode, ...(wasAsked && { asked: true }) };
   } finally {
     over.abort();
     await syncing;
@@ -185,7 +185,7 @@ async function serveSite(
   directory: string,
   port: number,
   onStart: () => void,
-): Promise<Pick<ChildEnd, "exitCode">> {
+): Promise<ChildEnd> {
   const [{ serveFiles }, { bareTree, moreWatches, watchTree }] = await Promise.all([
     import("./files-server.ts"),
     import("./watch.ts"),
@@ -208,7 +208,7 @@ async function serveSite(
   });
   onStart();
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
-  return { exitCode: 0 };
+  return { exitCode: 0, wasAsked: true };
 }
 
 /** Deploys what is saved for as long as the server runs. Whatever comes of it, the server goes on. */
