@@ -23,7 +23,10 @@ export interface Call {
   target(): Promise<Target>;
   /** The id of a deployment of that project. CLOUD_NOT_FOUND for one of another. */
   deploymentId(text: string): Promise<string>;
-  /** A secret of this call that no result may have. */
+  /**
+   * A secret that came with this call, which a refusal of it must not repeat. Whoever called knows it; to cut it out of all that is told
+   * from then on would cut words of ours where it is one.
+   */
   hide(secret: string): void;
 }
 
@@ -33,7 +36,12 @@ export interface Call {
  */
 export async function withCall<T>(
   surroundings: Surroundings,
-  { reach, project, signal }: { reach: Reach; project: string | undefined; signal: AbortSignal },
+  {
+    reach,
+    project,
+    signal,
+    hide,
+  }: { reach: Reach; project: string | undefined; signal: AbortSignal; hide: Call["hide"] },
   work: (call: Call) => Promise<T>,
 ): Promise<{ result: T; warnings: string[] }> {
   const { terminal, globals } = surroundings;
@@ -66,7 +74,7 @@ export async function withCall<T>(
           hint: "See its deployments with get_project",
         });
       },
-      hide: (secret) => terminal.hide(secret),
+      hide,
     };
     return { result: await work(call), warnings: run.warnings };
   } catch (thrown) {

@@ -1,5 +1,6 @@
 import type { CallToolResult } from "@modelcontextprotocol/server";
 import { toCliError } from "../errors.ts";
+import { scrub } from "../redact.ts";
 import { cleanResult } from "./clean.ts";
 import { fit } from "./fit.ts";
 
@@ -12,9 +13,14 @@ export function toResult(payload: object, secrets: ReadonlySet<string>): CallToo
 /** Codes whose message quotes what an app, a build or a database said. */
 const quoting: readonly string[] = ["DEPLOY_FAILED", "QUERY_ERROR"];
 
-/** A failure, with the code of the command line, and what helps. */
-export function errorResult(thrown: unknown, secrets: ReadonlySet<string>): CallToolResult {
-  const { code, message, hint, server } = toCliError(thrown);
+/** A failure, with the code of the command line, and what helps. `own` are secrets that came with the call, of which words of ours may be one. */
+export function errorResult(
+  thrown: unknown,
+  secrets: ReadonlySet<string>,
+  own: ReadonlySet<string> = new Set(),
+): CallToolResult {
+  const { code, hint, server, message: said } = toCliError(thrown);
+  const message = scrub(said, own);
   const quotes = quoting.includes(code) || quoting.includes(server?.code ?? "");
   const error = {
     code,

@@ -62,21 +62,23 @@ function createServer({ surroundings, reach, allowWrites }: ServeOptions, told: 
         },
       },
       async (given, { mcpReq }) => {
+        const { hidden } = surroundings.terminal;
+        const own = new Set<string>();
         try {
           const { project, slug, ...input } = readInput(takes, given);
           const named = typeof project === "string" ? project : undefined;
           const { result, warnings } = await withCall(
             surroundings,
-            { reach, project: named, signal: mcpReq.signal },
+            { reach, project: named, signal: mcpReq.signal, hide: (secret) => own.add(secret) },
             async (call) => {
               if (tool.effect === "destroys") await confirmed(call, String(slug));
               return tool.run(call, input);
             },
           );
           const told = warnings.length === 0 ? result : { ...result, warnings };
-          return toResult(told, surroundings.terminal.hidden);
+          return toResult(told, hidden);
         } catch (thrown) {
-          return errorResult(thrown, surroundings.terminal.hidden);
+          return errorResult(thrown, hidden, own);
         }
       },
     );

@@ -523,6 +523,26 @@ describe("with --allow-writes", () => {
     expect(JSON.stringify(results)).not.toMatch(/hunter2|xxxx/);
   });
 
+  test("a password that is a word of the platform keeps no result back", async () => {
+    const { answers } = await calling(
+      {
+        [`PATCH ${base}`]: ok({ project: aProject({ passwordProtected: true }) }),
+        "GET /api/v1/projects": ok({ projects: [{ ...aProject(), status: "running" }] }),
+      },
+      writes,
+      ["set_password", { password: "project", slug: "shop" }],
+      ["set_password", { password: "production", slug: "shop" }],
+      ["list_projects"],
+      ["get_project"],
+    );
+    expect(answers).toMatchObject([
+      { project: { passwordProtected: true } },
+      { project: { passwordProtected: true } },
+      { projects: [{ slug: "shop", status: "running" }] },
+      { project: { slug: "shop" }, deployments: [{ channel: "production" }] },
+    ]);
+  });
+
   test("stop and start", async () => {
     const lifecycle = ok({ queued: true, deploymentId, warnings: ["One is on its way"] }, 202);
     const { answers } = await calling(
