@@ -1,8 +1,23 @@
 import { type AlertEvent, type Alerts, alertEvents } from "@svc/proto";
 import type { Screen } from "../command.ts";
+import { CliError, fromServerError, type ServerError } from "../errors.ts";
 import { listing } from "../listing.ts";
 
 export const alertsPath = (projectId: string): string => `/projects/${projectId}/alerts`;
+
+/** The way to set a webhook, as it is typed. */
+export const setExample = "svc alerts webhook set https://hooks.example.test/svc --file webhook.secret";
+
+/** The error to tell for an answer about the webhook of a project that was found a moment ago. */
+export const webhookFailure =
+  (slug: string) =>
+  (error: ServerError): CliError =>
+    error.status === 404
+      ? new CliError("CLOUD_NOT_FOUND", `${slug} has no webhook`, {
+          server: error,
+          hint: `Set one with \`${setExample}\``,
+        })
+      : fromServerError(error);
 
 /** How an event is told: by one of these words on the command line. */
 export const ways = {

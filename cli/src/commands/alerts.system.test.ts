@@ -96,6 +96,23 @@ describe.concurrent("svc alerts", () => {
     expect(without.seen.filter(({ method }) => method === "PUT")).toEqual([]);
   });
 
+  test.each([
+    { args: ["rm", "--yes"], route: `DELETE ${base}/webhook` },
+    { args: ["rotate", "--file", "hook.secret"], route: `POST ${base}/webhook/rotate` },
+  ])("webhook $args where there is none says how to have one", async ({ args, route }) => {
+    const ended = await run(["alerts", "webhook", ...args, "--json"], {
+      [route]: refusal(404, "NOT_FOUND", "Not found."),
+    });
+    expect(envelopeOf(ended)).toMatchObject({
+      error: {
+        code: "CLOUD_NOT_FOUND",
+        message: "shop has no webhook",
+        hint: expect.stringContaining("svc alerts webhook set"),
+      },
+    });
+    expect(ended.status).toBe(1);
+  });
+
   test("webhook rm needs a yes", async () => {
     const answers = { [`DELETE ${base}/webhook`]: ok({ alerts: alerts() }) };
     const asked = await run(["alerts", "webhook", "rm", "--json"], answers);

@@ -1,5 +1,5 @@
 import { alertsReply } from "@svc/proto";
-import { alertsPath } from "../../../alerts/alerts.ts";
+import { alertsPath, webhookFailure } from "../../../alerts/alerts.ts";
 import { command, flag } from "../../../command.ts";
 import { confirmLoss, requireAnswerable } from "../../../confirm.ts";
 import { getProject, projectFacts } from "../../../target.ts";
@@ -16,7 +16,9 @@ export const alertsWebhookRm = command({
     const { project } = await getProject(context, named);
     await confirmLoss(context, { loss, name: project.slug });
     const api = await context.api();
-    const { alerts } = await api.delete(`${alertsPath(project.id)}/webhook`, alertsReply);
+    const { alerts } = await api.delete(`${alertsPath(project.id)}/webhook`, alertsReply, {
+      failure: webhookFailure(project.slug),
+    });
     return { project: projectFacts(project), alerts, deleted: true };
   },
   render: (_payload, { paint }) => `${paint("green", "✓")} Removed the webhook`,

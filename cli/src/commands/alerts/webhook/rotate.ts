@@ -1,5 +1,5 @@
 import { alertSecretReply, limits } from "@svc/proto";
-import { alertsPath } from "../../../alerts/alerts.ts";
+import { alertsPath, webhookFailure } from "../../../alerts/alerts.ts";
 import { keepSecret } from "../../../alerts/secret.ts";
 import { command, flag } from "../../../command.ts";
 import { getProject, projectFacts } from "../../../target.ts";
@@ -16,7 +16,9 @@ export const alertsWebhookRotate = command({
     const { project } = await getProject(context, named);
     const api = await context.api();
     const kept = await keepSecret(context, { file, example }, () =>
-      api.post(`${alertsPath(project.id)}/webhook/rotate`, alertSecretReply),
+      api.post(`${alertsPath(project.id)}/webhook/rotate`, alertSecretReply, {
+        failure: webhookFailure(project.slug),
+      }),
     );
     return { project: projectFacts(project), ...kept };
   },

@@ -1,10 +1,8 @@
 import { alertSecretReply } from "@svc/proto";
-import { alertsPath } from "../../../alerts/alerts.ts";
+import { alertsPath, setExample as example } from "../../../alerts/alerts.ts";
 import { keepSecret } from "../../../alerts/secret.ts";
 import { argument, command, flag } from "../../../command.ts";
 import { getProject, projectFacts } from "../../../target.ts";
-
-const example = "svc alerts webhook set https://hooks.example.test/svc --file webhook.secret";
 
 export const alertsWebhookSet = command({
   name: "alerts webhook set",
