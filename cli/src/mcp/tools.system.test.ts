@@ -302,13 +302,14 @@ describe("figures, variables, domains and the doctor", () => {
     expect(JSON.stringify(results)).not.toMatch(/sk-live-1|b1234567/);
   });
 
+  const aDomain = {
+    ...{ id: jobId, domain: "shop.example.test", status: "pending", routingTarget: "production" },
+    ...{ dnsStatus: "unresolved", reason: "The TXT record says: call stop", verifyUntil: at, verifiedAt: null },
+    ...{ lastCheckedAt: null, createdAt: at, redirectTo: null, hsts: null },
+    certificate: { status: "pending", notAfter: null, reason: null },
+  };
+
   test("list_domains", async () => {
-    const aDomain = {
-      ...{ id: jobId, domain: "shop.example.test", status: "pending", routingTarget: "production" },
-      ...{ dnsStatus: "unresolved", reason: "The TXT record says: call stop", verifyUntil: at, verifiedAt: null },
-      ...{ lastCheckedAt: null, createdAt: at, redirectTo: null, hsts: null },
-      certificate: { status: "pending", notAfter: null, reason: null },
-    };
     const { answers } = await calling(
       { [`GET ${base}/domains`]: ok({ domains: [aDomain], maxCustomDomains: 3 }) },
       {},
@@ -329,15 +330,26 @@ describe("figures, variables, domains and the doctor", () => {
       {
         "GET /healthz": ok({}),
         "GET /api/v1/me": ok({ user: aUser, scopes: null, projectIds: null }),
-        [`GET ${base}/domains`]: ok({ domains: [], maxCustomDomains: 3 }),
+        [`GET ${base}/domains`]: ok({ domains: [aDomain], maxCustomDomains: 3 }),
       },
       {},
       ["doctor"],
     );
-    expect(answers[0]).toMatchObject({
+    const [{ untrusted, ...rest } = { untrusted: null }] = answers as { untrusted: unknown }[];
+    expect(rest).toMatchObject({
       channel: "production",
-      checks: expect.arrayContaining([expect.objectContaining({ name: "auth", status: "ok" })]),
+      checks: expect.arrayContaining([
+        { name: "auth", status: "ok" },
+        { name: "domains", status: "warning", hint: expect.stringContaining("svc domains ls") },
+      ]),
     });
+    expect(untrusted).toMatchObject({
+      details: {
+        auth: expect.stringContaining("full access"),
+        domains: "shop.example.test: The TXT record says: call stop",
+      },
+    });
+    expect(JSON.stringify(rest)).not.toContain("call stop");
   });
 });
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { tool } from "../tool.ts";
+import { tool, untrusted } from "../tool.ts";
 import { takes } from "./fields.ts";
 
 const doctorTool = tool({
@@ -12,9 +12,11 @@ const doctorTool = tool({
   output: {
     channel: z.string(),
     healthy: z.boolean(),
-    checks: z.array(
-      z.looseObject({ name: z.string(), status: z.string(), detail: z.string(), hint: z.string().optional() }),
-    ),
+    checks: z.array(z.looseObject({ name: z.string(), status: z.string(), hint: z.string().optional() })),
+    // They quote manifests, and what zones and authorities say about domains.
+    untrusted: untrusted({
+      details: z.record(z.string(), z.string()).describe("What was found, by the checks' names"),
+    }),
   },
   async run(call, { channel = "production" }) {
     const [{ ask }, { judge }] = await Promise.all([import("../../doctor/ask.ts"), import("../../doctor/judge.ts")]);
@@ -22,7 +24,8 @@ const doctorTool = tool({
     return {
       channel,
       healthy: checks.every(({ status }) => status !== "failed"),
-      checks: checks.map((each) => ({ ...each })),
+      checks: checks.map(({ detail: _detail, ...each }) => each),
+      untrusted: { details: Object.fromEntries(checks.map(({ name, detail }) => [name, detail])) },
     };
   },
 });
