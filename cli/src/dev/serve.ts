@@ -36,8 +36,17 @@ export async function serveHere(context: Context, options: DevOptions) {
   const over = new AbortController();
   await using stack = new AsyncDisposableStack();
   if (options.sync) {
-    const { requireDevSync } = await import("./sync.ts");
-    await requireDevSync(await context.api(), app.place);
+    const [{ ensureTarget, requireDevSync }, { beside }] = await Promise.all([
+      import("./sync.ts"),
+      import("./beside.ts"),
+    ]);
+    const api = await context.api();
+    const manifest = await requireDevSync(api, app.place);
+    // A database belongs to a project, which the first sync would make a moment later.
+    if (options.db)
+      await ensureTarget(beside(context, "sync", context.signal), api, manifest, {
+        ...{ place: app.place, named: options.project },
+      });
   }
   const port = await choosePort(context, app.server, options.port);
   const start = app.server.startAt(port);
@@ -180,12 +189,7 @@ function environmentOf(
   return { ...quiet, ...context.env, PATH: path, ...variables };
 }
 
-async function serveSite(
-  context: Context,
-  directory: string,
-  port: number,
-  onStart: () => void,
-): Promise<ChildEnd> {
+async function serveSite(context: Context, directory: string, port: number, onStart: () => void): Promise<ChildEnd> {
   const [{ serveFiles }, { bareTree, moreWatches, watchTree }] = await Promise.all([
     import("./files-server.ts"),
     import("./watch.ts"),

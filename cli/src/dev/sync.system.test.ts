@@ -149,6 +149,32 @@ test("the Dev branch is there before anything is uploaded", async () => {
   expect(uploadsOf(api)).toEqual([]);
 });
 
+test("a project that is not there yet is made before its database is asked for", async () => {
+  const project = ok({ project: aProject({ type: "ssr" }) }, 201);
+  const branch = { channel: "dev", engine: "postgres", enabled: true, status: "ready", sizeBytes: 1, sizeLimitMb: 512 };
+  const given = () => ok({ channel: "dev", engine: "postgres", databaseUrl: near(), expiresAt: null, note: "" });
+  await using api = await startApi({
+    ...{ ...routes, "GET /api/v1/projects": ok({ projects: [] }), "POST /api/v1/projects": project },
+    [`GET /api/v1/projects/${projectId}/database`]: ok({
+      ...{ ...branch, connectionLimit: 20, reason: null, readOnly: false, protection: null },
+    }),
+    [`POST /api/v1/projects/${projectId}/database/dev-credentials`]: given,
+  });
+  /** Somebody answers there, which is all that is asked of a database that is near. */
+  const near = () => api.url.replace("http://", "postgres://u:p@");
+  await using directory = await aDirectory({ ...files, "svc.yml": "version: 2\napp: { name: Shop, type: ssr }\n" });
+  await using dev = startSvc(["dev", "--db", "--sync", "--json", "--port", String(await aPort())], {
+    cwd: directory.path,
+    env: envOf(api),
+  });
+  await dev.says("it listens");
+  await dev.says("has what was saved");
+  dev.kill("SIGINT");
+  const ended = await dev.ended;
+  expect(envelopeOf(ended)).toMatchObject({ ok: true, framework: "node" });
+  expect(api.seen.filter(({ method, path }) => `${method} ${path}` === "POST /api/v1/projects")).toHaveLength(1);
+});
+
 test("saves are deployed together, what changes nothing is not, and what is ignored is not heard", async () => {
   await using api = await startApi(routes);
   await using directory = await aDirectory(files);

@@ -5,7 +5,7 @@ import type { Context } from "../context.ts";
 import { deployFacts } from "../deploy/ci.ts";
 import { ensureDatabase } from "../deploy/database.ts";
 import { awaitOutcome, reattachAdvice } from "../deploy/outcome.ts";
-import { createDeployTarget, findDeployTarget, linkOnce } from "../deploy/project.ts";
+import { createDeployTarget, type DeployTarget, findDeployTarget, linkOnce } from "../deploy/project.ts";
 import { listSource, type PackedSource, packSource, uploadSource } from "../deploy/source.ts";
 import { CliError } from "../errors.ts";
 import { getManifest, type ManifestPlace } from "../manifest-file.ts";
@@ -56,6 +56,15 @@ const notInPlan = (message: string, server?: CliError["server"]): CliError =>
     ...(server && { server }),
   });
 
+/** The project that is synced to; it is made where there is none and nobody named one. */
+export const ensureTarget = async (
+  context: Context,
+  api: Api,
+  manifest: SourceManifest,
+  { place, named }: Synced,
+): Promise<DeployTarget> =>
+  (await findDeployTarget(context, api, manifest, named)) ?? (await createDeployTarget(context, api, manifest, place));
+
 /**
  * Packs the tree and deploys it to the dev channel, unless these are the bytes that `known` is the key of; waits until it
  * serves. `onPacked` is told the key before anything is sent.
@@ -74,9 +83,7 @@ export async function syncOnce(
   const key = createHash("sha256").update(packed.archive.digest).update(JSON.stringify(manifest)).digest("hex");
   if (key === known) return null;
   onPacked(key);
-  const target =
-    (await findDeployTarget(context, api, manifest, named)) ??
-    (await createDeployTarget(context, api, manifest, place));
+  const target = await ensureTarget(context, api, manifest, { place, named });
   await ensureDatabase(context, api, { manifest, target, mayCreate: named === undefined });
   const sent = uploadSource(context, api, target.id, packed, {
     ...{ manifest, metadata: deployFacts(context.env), forceBuild: false },
