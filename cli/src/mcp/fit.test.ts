@@ -31,6 +31,11 @@ describe("a page of a text", () => {
     for (const page of pages) expect(weightOf(page)).toBeLessThanOrEqual(4096 + 64);
   });
 
+  test("a text that begins with an empty line and fits is one page", () => {
+    expect(lastPage("\nabc\n")).toEqual({ text: "\nabc\n", olderCursor: null });
+    expect(lastPage("\n")).toEqual({ text: "\n", olderCursor: null });
+  });
+
   test("it is cut at ends of lines", () => {
     for (const page of pagesOf(lines(500), 4096)) expect(page).toMatch(/^\.+\d+\n[\s\S]*\d\n$/);
   });

@@ -26,7 +26,8 @@ export function lastPage(text: string, end = text.length, bytesMax = pageBytesMa
   let start = until;
   let weight = 0;
   while (start > 0) {
-    const lineStart = text.lastIndexOf("\n", start - 2) + 1;
+    // Of the first character nothing is before it, and a negative place would be that of it.
+    const lineStart = start === 1 ? 0 : text.lastIndexOf("\n", start - 2) + 1;
     weight += weightOf(text.slice(lineStart, start));
     if (weight > bytesMax) break;
     start = lineStart;
