@@ -54,6 +54,7 @@ export async function keepInSync(context: Context, synced: Synced, watch?: Watch
         return { is: "done" };
       }
       known = result.key;
+      advice = null;
       const took = formatDuration(clock.steadyMs() - startedAtMs);
       context.terminal.step(`${result.payload.url} has what was saved, after ${took}`, "done");
       const quota = await deploysLeft(api);

@@ -263,6 +263,25 @@ test("too many deployments wait for as long as the platform says, and what is le
   await dev.says(/2 of 60 deployments are left/);
 });
 
+test("ended right after a sync, it does not say that this goes on", async () => {
+  const plan = ok({ plan: aPlan(), usage: used(3) });
+  // More than comes: whoever asked how many deployments are left waits for the rest.
+  const endless = { ...plan, headers: { "content-length": "99999" } };
+  await using api = await startApi({ ...routes, [usage]: [plan, endless] });
+  await using directory = await aDirectory(files);
+  await using dev = startSvc(["dev", "--sync", "--json", "--port", String(await aPort())], {
+    cwd: directory.path,
+    env: envOf(api),
+  });
+  await dev.says("it listens");
+  await dev.says("has what was saved");
+  await expect.poll(() => api.seen.filter(({ path }) => path === "/api/v1/account/usage")).toHaveLength(2);
+  dev.kill("SIGINT");
+  const { stderr, status } = await dev.ended;
+  expect(stderr).not.toContain("goes on without you");
+  expect(status).toBe(0);
+});
+
 test("killed in the middle of a sync, it syncs the next time", async () => {
   let kill = () => {};
   await using api = await startApi({
