@@ -1,7 +1,9 @@
+// @pure
 import type { Deployment, Plan } from "../../stores/db/tables.ts";
+import { isRunOver, type RunValue } from "../cluster/keys.ts";
 import { limitsOfPlan } from "../tasks/kinds/serve.ts";
 import { setAside } from "./limits.ts";
-import type { PlacementRequest } from "./placement.ts";
+import type { PlacementRequest, Reservation } from "./placement.ts";
 
 const bytesPerMb = 1024 * 1024;
 
@@ -24,3 +26,11 @@ export const commandRequest = (
   pinnedTo: null,
   hasDockerfile: false,
 });
+
+/** Room that commands take on their nodes, from the offer until it is known that they are over. */
+export const commandReservations = (
+  runs: readonly { nodeId: string; run: Pick<RunValue, "projectId" | "ownerId" | "state" | "reserved"> }[],
+): Reservation[] =>
+  runs.flatMap(({ nodeId, run: { projectId, ownerId, state, reserved } }) =>
+    reserved === undefined || isRunOver(state) ? [] : [{ ...reserved, nodeId, projectId, ownerId, kind: "serve" }],
+  );

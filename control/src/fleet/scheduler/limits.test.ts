@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { ObservationValue } from "../cluster/keys.ts";
+import type { ObservationValue, RunValue } from "../cluster/keys.ts";
+import { commandReservations } from "./commands.ts";
 import { decideLimits, takenBy } from "./limits.ts";
 import { type ClusterState, type DesiredTask, type Placed, reservationsOf, schedule } from "./steps.ts";
 import { aNode } from "./testing.ts";
@@ -250,6 +251,19 @@ describe("in a round", () => {
     expect(reservationsOf(state).map(({ memoryMb }) => memoryMb)).toEqual([256, 256]);
     const confirmed = new Map(state.observed).set("a", has({ ...small, memoryMb: 128, reservedMemoryMb: 128 }, 1));
     expect(doneIn({ ...state, observed: confirmed })).toEqual(["resize"]);
+  });
+
+  test("a command takes room until it is over, and nobody else gets that", () => {
+    const state = aState([aTask("new", { nodeId: null })], { nodes: [{ ...node, memoryMb: 400 }] });
+    const reserved = { memoryMb: 200, cpuMillicores: 10, pidsLimit: 10 };
+    const run = { projectId: "p", ownerId: "r", state: "started", reserved } as const;
+    const commandsOf = (values: Partial<RunValue>) =>
+      commandReservations([{ nodeId: "n1", run: { ...run, ...values } }]);
+    expect(doneIn({ ...state, commands: commandsOf({ state: "offered" }) })).toEqual(["refuse"]);
+    expect(doneIn({ ...state, commands: commandsOf({}) })).toEqual(["refuse"]);
+    expect(doneIn({ ...state, commands: commandsOf({ state: "exited" }) })).toEqual(["place"]);
+    // A release command, and a run of a control of before they counted, take none.
+    expect(commandReservations([{ nodeId: "n1", run: { ...run, reserved: undefined } }])).toEqual([]);
   });
 
   test("the reason is taken back once it has what it is to have", () => {

@@ -6,12 +6,13 @@ import { keyParts, type ObservationValue, placementValue, prefix } from "../clus
 import { zoneOf } from "../cluster/labels.ts";
 import { rulesOf } from "../tasks/kinds/index.ts";
 import { listOpenTasks, type OpenTask } from "../tasks/store.ts";
+import { commandReservations } from "./commands.ts";
 import { databaseNeeds } from "./database-needs.ts";
 import type { Reservation, SchedulableNode } from "./placement.ts";
 import { type ClusterState, type DesiredTask, type Placed, reservationsOf } from "./steps.ts";
 
 /** The part of the fleet's facts that decisions about placements rest on. */
-export type SchedulerFleet = Pick<Fleet, "nodeSession" | "nodeLink" | "now" | "placements" | "observation">;
+export type SchedulerFleet = Pick<Fleet, "nodeSession" | "nodeLink" | "now" | "placements" | "observation" | "runs">;
 
 const unknownCapacity = { memoryMb: 0, cpuMillicores: 0, pids: 0, diskMb: 0 };
 
@@ -76,9 +77,10 @@ function observedMap(fleet: Pick<SchedulerFleet, "observation">, placed: Readonl
 }
 
 /** What is taken on each node now. */
-export function listReservations(fleet: Pick<SchedulerFleet, "placements" | "observation">): Reservation[] {
+export function listReservations(fleet: Pick<SchedulerFleet, "placements" | "observation" | "runs">): Reservation[] {
   const placed = placedMap(fleet);
-  return reservationsOf({ placed, observed: observedMap(fleet, placed), goneNodes: new Set() });
+  const commands = commandReservations(fleet.runs());
+  return reservationsOf({ placed, observed: observedMap(fleet, placed), goneNodes: new Set(), commands });
 }
 
 /** A placement with the node that it is on. Throws when the value is none. */
@@ -112,6 +114,7 @@ export async function readClusterState(
     goneNodes: new Set(gone.map(({ id }) => id)),
     placed,
     observed: observedMap(fleet, placed),
+    commands: commandReservations(fleet.runs()),
     tasks: tasks.map((task) => desiredTask(task, nodes)),
     reasons: new Map(tasks.flatMap(({ id, refused }) => (refused === null ? [] : [[id, refused]]))),
   };

@@ -58,6 +58,8 @@ export interface ClusterState {
   tasks: readonly DesiredTask[];
   placed: ReadonlyMap<string, Placed>;
   observed: ReadonlyMap<string, Pick<ObservationValue, "observed" | "limits">>;
+  /** What commands take of nodes beside what is placed there; nothing unless given. */
+  commands?: readonly Reservation[];
   /** What past rounds know of nodes; nothing unless given. */
   hints?: Hints;
   /** See `PlaceOptions`. */
@@ -196,9 +198,15 @@ function endDrains(
 
 const requestOf = (task: DesiredTask): PlacementRequest => ({ ...task, ...setAside(task) });
 
-/** Every placement holds its room until its agent said that it ended. */
-export function reservationsOf(state: Pick<ClusterState, "placed" | "observed" | "goneNodes">): Reservation[] {
-  return [...state.placed.values()]
-    .filter(({ placementId, nodeId }) => !hasEndedIn(state, placementId) && !state.goneNodes.has(nodeId))
-    .map((placement) => ({ ...placement, ...takenBy(placement, state.observed.get(placement.placementId)) }));
+/** Every placement, and every command, holds its room until its agent said that it ended. */
+export function reservationsOf(
+  state: Pick<ClusterState, "placed" | "observed" | "goneNodes" | "commands">,
+): Reservation[] {
+  const isThere = ({ nodeId }: { nodeId: string }) => !state.goneNodes.has(nodeId);
+  return [
+    ...[...state.placed.values()]
+      .filter((placement) => !hasEndedIn(state, placement.placementId) && isThere(placement))
+      .map((placement) => ({ ...placement, ...takenBy(placement, state.observed.get(placement.placementId)) })),
+    ...(state.commands ?? []).filter(isThere),
+  ];
 }

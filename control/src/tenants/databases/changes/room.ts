@@ -11,7 +11,7 @@ import type { Db } from "../../../stores/db/pool.ts";
 import type { FoundBranch } from "../facts.ts";
 import { serverResources } from "../limits.ts";
 
-export type RoomFleet = NodeLinks & Pick<SchedulerFleet, "placements" | "observation">;
+export type RoomFleet = NodeLinks & Pick<SchedulerFleet, "placements" | "observation" | "runs">;
 
 /**
  * Why a machine takes no server of the branch, in the scheduler's words; null: it takes one. That it does not answer for a moment is

@@ -20,7 +20,7 @@ import { isFollowing } from "./fresh.ts";
 import { keeperWork } from "./keepers.ts";
 import type { CopiesFacts, CopyFacts, KeeperFacts } from "./steps.ts";
 
-export type CopiesFleet = Pick<Fleet, "observation" | "placements"> & NodeLinks;
+export type CopiesFleet = Pick<Fleet, "observation" | "placements" | "runs"> & NodeLinks;
 
 export interface FoundCopies extends FoundBranch {
   copies: CopiesFacts;

@@ -156,6 +156,20 @@ test("what finds no room waits until its next instant, and then gives its place 
   await reaches(second.id, "succeeded");
 });
 
+test("a command that runs takes room on its node, which others do not get", async () => {
+  // Of the two nodes each has room for one.
+  await world.api.db.updateTable("plan").set({ memory_mb: 600_000, reserved_memory_mb: 600_000 }).execute();
+  world.nodes.jobs = () => null;
+  const { id: deployment_id } = await world.serve(["one", "two", "three"]);
+  const jobs = await Promise.all(["one", "two", "three"].map((name) => world.job({ name, deployment_id })));
+  const runs = await Promise.all(jobs.map((job) => world.begin(job)));
+  await expect.poll(() => world.nodes.runningJobs.size, patience).toBe(2);
+  const reasons = async () => (await Promise.all(runs.map(({ id }) => world.run(id)))).map(({ reason }) => reason);
+  await expect.poll(async () => (await reasons()).filter((reason) => reason === "capacity").length, patience).toBe(1);
+  world.nodes.jobs = () => ({ exitCode: 0 });
+  for (const { id } of runs) await reaches(id, "succeeded");
+});
+
 test("overlap: skip leaves out what comes while one runs, and queue has one wait", async () => {
   world.nodes.jobs = () => null;
   const job = await aJob();
