@@ -164,3 +164,7 @@ test.each(["0 0 31 2 *", "0 0 30 2 *", "* * 31 4,6,9,11 *"])("%j never fires", (
 test.each(["0 0 31 2 1", "0 0 29 2 *", "0 0 31 2,3 *", "* * * * *"])("%j fires", (schedule) => {
   expect(deadScheduleProblem(schedule)).toBeNull();
 });
+
+test("in a zone that this machine does not know nothing ever fires", () => {
+  expect(nextFire("* * * * *", "Mars/Olympus", new Date(0))).toBeNull();
+});

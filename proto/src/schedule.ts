@@ -65,15 +65,22 @@ export function timeZoneProblem(name: string): string | null {
 }
 
 /**
- * The first instant after `after` at which `schedule` fires in `timezone`; null when it never does. Both are well formed.
+ * The first instant after `after` at which `schedule` fires in `timezone`; null when it never does, also since this machine does
+ * not know the zone (any more). Both are well formed.
  *
  * Where clocks change: one local time of the day that does not exist is the first instant after the gap, and one that
  * exists twice is the first of the two. What has `*`, a range or a step in its hour or minute follows real time: it fires in
  * both of two equal hours, and not in one that is left out. With both a day of the month and one of the week, either will do.
  */
 export function nextFire(schedule: string, timezone: string, after: Date): Date | null {
-  // The words of ours are croner's too, and it takes more than these: what is well formed is said above.
-  return new Cron(schedule.trim(), { timezone, mode: "5-part" }).nextRun(after);
+  try {
+    // The words of ours are croner's too, and it takes more than these: what is well formed is said above.
+    return new Cron(schedule.trim(), { timezone, mode: "5-part" }).nextRun(after);
+  } catch (error) {
+    // Zones are renamed and given up, and what was written down with one is not to hold up all the others.
+    if (timeZoneProblem(timezone) !== null) return null;
+    throw error;
+  }
 }
 
 /** Any would do. */

@@ -23,6 +23,12 @@ describe("when a job runs next", () => {
       next: "2030-01-01 12:05 UTC, in 5 min",
       why: null,
     },
+    {
+      when: "nobody knows when it is to fire",
+      job: { nextFireAt: null, timezone: "Mars/Olympus" },
+      next: "not scheduled",
+      why: /never fires.*Mars\/Olympus/,
+    },
     { when: "it is due", job: { nextFireAt: "2030-01-01T12:00:00.000Z" }, next: "2030-01-01 12:00, now", why: null },
     {
       when: "disabled by its owner",
@@ -49,7 +55,7 @@ describe("when a job runs next", () => {
       why: /resume/,
     },
     { when: "over the plan", job: { pauseReason: "plan", nextFireAt: null }, next: "paused (plan)", why: /plan/ },
-    { when: "nothing is to come", job: { nextFireAt: null }, next: "not scheduled", why: null },
+    { when: "nothing is to come", job: { nextFireAt: null }, next: "not scheduled", why: /never fires/ },
   ])("$when", ({ job: fields, next, why }) => {
     expect(nextOf(job(fields), screen)).toBe(next);
     const told = whyNotScheduled(job(fields));

@@ -87,7 +87,9 @@ export const momentOf = (run: JobRunReply): string => run.finishedAt ?? run.star
 /** Why a job is not scheduled, and what helps; nothing for one that is. */
 export function whyNotScheduled(job: JobReply): string[] {
   if (job.pauseReason !== null) return [pauses[job.pauseReason].sentence];
-  if (job.enabled) return [];
+  if (job.enabled && job.nextFireAt !== null) return [];
+  if (job.enabled)
+    return [`It never fires: the platform does not know the zone ${job.timezone}, or no day is meant by its schedule`];
   if (!job.sourceEnabled) return ["Its manifest says `enabled: false`: change that, and deploy"];
   return [`It was disabled: \`svc jobs enable ${job.name}\` has it scheduled again`];
 }

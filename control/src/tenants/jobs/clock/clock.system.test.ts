@@ -121,6 +121,15 @@ describe("with several at once", () => {
     epoch += 1n;
   });
 
+  test("a job whose zone nobody knows any more does not hold up the others, and runs once more", async () => {
+    const [lost = "", ...others] = await dueJobs(3);
+    await db.updateTable("job").set({ timezone: "Mars/Olympus" }).where("id", "=", lost).execute();
+    await aClock()();
+    expect((await runs()).map(({ job_id }) => job_id).sort()).toEqual([lost, ...others].sort());
+    const job = await db.selectFrom("job").selectAll().where("id", "=", lost).executeTakeFirstOrThrow();
+    expect(job.next_fire_at).toBeNull();
+  });
+
   test("a job that somebody holds does not hold up the others", async () => {
     const [held = "", ...others] = await dueJobs(3);
     await db.transaction().execute(async (tx) => {
