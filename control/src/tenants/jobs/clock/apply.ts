@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { inFencedTransaction } from "../../../fleet/cluster/fenced.ts";
 import type { Log } from "../../../log.ts";
 import type { Db } from "../../../stores/db/pool.ts";
-import { beginRun, skipMissed } from "../runs/begin.ts";
+import { beginRuns, skipMissed } from "../runs/begin.ts";
 import { lockDue, readClock } from "./read.ts";
 import { type ClockStep, clockStep, type Moment, wasSet } from "./steps.ts";
 
@@ -54,24 +54,29 @@ export function createJobClock(deps: ClockDeps): () => Promise<void> {
   };
 }
 
-async function beginDue({ db, epoch }: ClockDeps, now: Date): Promise<{ taken: number; runs: number; missed: number }> {
+async function beginDue(
+  { db, epoch, log }: ClockDeps,
+  now: Date,
+): Promise<{ taken: number; runs: number; missed: number }> {
   return inFencedTransaction(db, epoch, async (tx) => {
     const due = await lockDue(tx, now, atOnce);
     const steps = due.map((job) => ({ job, step: clockStep(job, now) }));
-    let [runs, missed] = [0, 0];
-    for (const { job, step } of steps) {
-      if (step.missed !== null) {
-        await skipMissed(tx, job, { fireAt: step.missed.fireAt, missed: step.missed.count });
-        missed += step.missed.count;
-      }
-      if (step.run !== null && (await beginRun(tx, job, { trigger: "schedule", fireAt: step.run, requestedBy: null })))
-        runs += 1;
-    }
+    const missed = steps.flatMap(({ job, step }) => (step.missed === null ? [] : [{ job, ...step.missed }]));
+    await skipMissed(tx, missed);
+    const wanted = steps.flatMap(({ job, step: { run: fireAt } }) =>
+      fireAt === null ? [] : [{ job, trigger: "schedule" as const, fireAt, requestedBy: null }],
+    );
+    const begun = await beginRuns(tx, wanted);
     await writeFires(
       tx,
       steps.map(({ job: { id }, step }) => ({ id, ...step })),
     );
-    return { taken: due.length, runs, missed };
+    for (const { job, step } of steps) {
+      if (step.nextFireAt !== null) continue;
+      log.warn({ jobId: job.id, schedule: job.schedule, timezone: job.timezone }, "a scheduled job never fires again");
+    }
+    const runs = begun.filter((run) => run !== null).length;
+    return { taken: due.length, runs, missed: missed.reduce((sum, { count }) => sum + count, 0) };
   });
 }
 
