@@ -30,7 +30,7 @@ import { createRegistryTokens } from "./fleet/registry-tokens/issue.ts";
 import { gateSecretOf, loadGates, passOf } from "./fleet/routes/gate.ts";
 import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
 import { listSchedulableNodes } from "./fleet/scheduler/snapshot.ts";
-import { createPlacementLoader, loadRun, ownsLogStream } from "./fleet/tasks/assignment.ts";
+import { createPlacementLoader, findLogBytesMax, loadRun } from "./fleet/tasks/assignment.ts";
 import { lineOpener } from "./fleet/tunnels/line.ts";
 import { createTunnels } from "./fleet/tunnels/tunnels.ts";
 import { fleetView } from "./fleet/view.ts";
@@ -235,7 +235,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       loadGates: (projectIds) => loadGates(db, gateSecret, projectIds),
       loadSalts: config.analytics ? () => loadSalts({ clock, db, secrets }) : null,
       certificates: certificates?.feed ?? null,
-      ownsLog: (nodeId, streamId, tx) => ownsLogStream(tx, nodeId, streamId),
+      logBytesMax: (nodeId, streamId, tx) => findLogBytesMax(tx, nodeId, streamId),
       baseImages,
       tunnels,
     }),

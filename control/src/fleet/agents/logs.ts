@@ -1,4 +1,3 @@
-import { limits } from "@svc/proto";
 import { sql } from "kysely";
 import type { Db } from "../../stores/db/pool.ts";
 
@@ -39,7 +38,7 @@ export async function appendLog(
   streamId: string,
   offset: number,
   data: Uint8Array,
-  limit: number = limits.buildLogBytesMax,
+  limit: number,
 ): Promise<number> {
   const end = offset + data.length;
   const length = await storedLength(db, streamId);

@@ -22,8 +22,9 @@ let node: DaemonFiles;
 beforeAll(async () => {
   world = await aWorld();
   link = await world.startLink({
-    // The streams of this test that belong to nobody begin with "foreign".
-    ownsLog: async (_, streamId) => !streamId.startsWith("foreign"),
+    // The streams of this test that belong to nobody begin with "foreign", and little is kept of those that begin with "short".
+    logBytesMax: async (_, streamId) =>
+      streamId.startsWith("foreign") ? null : streamId.startsWith("short") ? 10 : 1_000_000,
   });
   node = await aDaemon(world, link, "node");
 });
@@ -81,10 +82,18 @@ describe("a log", () => {
     const whole = "0123456789".repeat(20);
     const writer = async () => {
       let at = 0;
-      while (at < whole.length) at = await appendLog(db, streamId, at, bytes(whole.slice(at, at + 7)));
+      while (at < whole.length) at = await appendLog(db, streamId, at, bytes(whole.slice(at, at + 7)), 1_000);
     };
     await Promise.all([writer(), writer(), writer()]);
     expect(await textOf(streamId)).toBe(whole);
+  });
+
+  test("is kept as far as its kind is", async () => {
+    using connection = asNode(link, node);
+    const data = bytes("1234567890abc");
+    const { length } = await connection.node.appendLog({ streamId: "short.1", offset: 0n, data });
+    expect(length).toBe(13n);
+    expect(await textOf("short.1")).toMatch(/^1234567890\n\[the log is longer .*\]\n$/);
   });
 
   test("is cut behind a mark when it is too long, and the sender still gets to its end", async () => {

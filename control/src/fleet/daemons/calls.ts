@@ -46,10 +46,10 @@ export interface CallDeps extends BaseImageDeps {
   log: Log;
   clock: Clock;
   /**
-   * Whether an agent's stream is the log of a placement or attempt on that node. It is not deleted before the
-   * transaction is over.
+   * How much is kept of an agent's stream; null unless it is the log of a placement or attempt on that node. It is not deleted
+   * before the transaction is over.
    */
-  ownsLog: (nodeId: string, streamId: string, tx: Db) => Promise<boolean>;
+  logBytesMax: (nodeId: string, streamId: string, tx: Db) => Promise<number | null>;
   registryTokens: RegistryTokens;
 }
 
@@ -106,10 +106,9 @@ export const nodeCalls = (deps: CallDeps): Omit<ServiceHandlers<typeof NodeServi
       throw new LinkError("INVALID_ARGUMENT", `a piece of a log has at most ${limits.logChunkBytesMax} bytes`);
     }
     return deps.db.transaction().execute(async (tx) => {
-      if (!(await deps.ownsLog(id, streamId, tx))) {
-        throw new LinkError("NOT_FOUND", "this node has no such log");
-      }
-      return { length: BigInt(await appendLog(tx, streamId, Number(offset), data)) };
+      const bytesMax = await deps.logBytesMax(id, streamId, tx);
+      if (bytesMax === null) throw new LinkError("NOT_FOUND", "this node has no such log");
+      return { length: BigInt(await appendLog(tx, streamId, Number(offset), data, bytesMax)) };
     });
   }),
   deliverLog: asDaemon("node", deps, async ({ id }, request) => {

@@ -84,7 +84,7 @@ export interface LinkDeps {
   /** What an attempt runs; null when there is nothing to run. */
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
   /** Whether an agent's stream (a placement's or an attempt's id) is a log on that node. */
-  ownsLog: CallDeps["ownsLog"];
+  logBytesMax: CallDeps["logBytesMax"];
   /** Base images of builds, as copies in the cluster's registry. */
   baseImages: CallDeps["baseImages"];
   /** Where nodes' ends of tunnels go. They end with the link. */
@@ -137,7 +137,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   const calls: CallDeps = {
     ...{ db, etcd, authority, leaves, log, clock },
     own: ownBuckets(deps.ownRates?.calls ?? ownCallRate),
-    ...{ ownsLog: deps.ownsLog, registryTokens: deps.registryTokens },
+    ...{ logBytesMax: deps.logBytesMax, registryTokens: deps.registryTokens },
     ...{ baseImages: deps.baseImages, registryHost: registry.host ?? "" },
   };
   const sessionDeps = {

@@ -103,7 +103,7 @@ export async function aWorld(): Promise<World> {
         loadGates: async () => [],
         loadSalts: null,
         certificates: null,
-        ownsLog: async () => true,
+        logBytesMax: async () => 1_000_000,
         baseImages: { fetch: async () => null },
         tunnels: createTunnels({ clock: systemClock, random: systemRandom, db: database.db }),
         // One daemon of a file may play many parts in a moment.

@@ -1,9 +1,10 @@
 import { randomUUID } from "node:crypto";
+import { limits } from "@svc/proto";
 import { systemClock } from "@svc/runtime/system";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type TestApi, testApi } from "../../http/testing.ts";
 import { CannotOpen } from "../../stores/secrets.ts";
-import { createPlacementLoader, ownsLogStream, PlacementUnreadable } from "./assignment.ts";
+import { createPlacementLoader, findLogBytesMax, PlacementUnreadable } from "./assignment.ts";
 import { envAad } from "./environment.ts";
 
 let api: TestApi;
@@ -73,7 +74,7 @@ test("each of many that are asked for at once gets its own; what is wrong with o
   ]);
 });
 
-test("a node writes the logs of its own work, each under one name", async () => {
+test("a node writes the logs of its own work, each under one name, and of a run no more than is shown", async () => {
   const { db } = api.context;
   const [nodeId, other] = [randomUUID(), randomUUID()];
   const task = await aTask("one");
@@ -88,10 +89,16 @@ test("a node writes the logs of its own work, each under one name", async () => 
     ...[run.toUpperCase(), `${run} `, `${run}.1`],
   ];
   const owned = async (id: string) => {
-    const found: string[] = [];
-    for (const stream of [...mine, ...strays]) if (await ownsLogStream(db, id, stream)) found.push(stream);
+    const found: [string, number][] = [];
+    for (const stream of [...mine, ...strays]) {
+      const bytesMax = await findLogBytesMax(db, id, stream);
+      if (bytesMax !== null) found.push([stream, bytesMax]);
+    }
     return found;
   };
-  expect(await owned(nodeId)).toEqual(mine);
+  expect(await owned(nodeId)).toEqual([
+    [task, limits.buildLogBytesMax],
+    [run, limits.jobLogBytesMax],
+  ]);
   expect(await owned(other)).toEqual([]);
 });

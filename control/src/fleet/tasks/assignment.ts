@@ -1,4 +1,5 @@
 import { create } from "@bufbuild/protobuf";
+import { limits } from "@svc/proto";
 import type { OwnerKind } from "@svc/proto/kinds";
 import { type Placement, PlacementSchema, type RunOffer, RunOfferSchema } from "@svc/proto/node";
 import { createBatch } from "@svc/runtime/batch";
@@ -116,9 +117,15 @@ export async function loadRun(deps: AssignmentDeps, attemptId: string): Promise<
   });
 }
 
-/** Whether a log stream is of work that was given to this node: of a task, or of a run. Holds its row. */
-export async function ownsLogStream(db: Db, nodeId: string, streamId: string): Promise<boolean> {
-  if (!uuid.test(streamId)) return false;
+/** Of a run its agent keeps both ends within that; one that does not has its log cut, as anybody's. */
+const logBytesMax = { task: limits.buildLogBytesMax, run: limits.jobLogBytesMax } as const;
+
+/**
+ * How much is kept of a log stream of work that was given to this node, a task or a run, whose row it holds; null when it is of
+ * no such work.
+ */
+export async function findLogBytesMax(db: Db, nodeId: string, streamId: string): Promise<number | null> {
+  if (!uuid.test(streamId)) return null;
   for (const table of ["task", "run"] as const) {
     const row = await db
       .selectFrom(table)
@@ -127,7 +134,7 @@ export async function ownsLogStream(db: Db, nodeId: string, streamId: string): P
       .where("node_id", "=", nodeId)
       .forKeyShare()
       .executeTakeFirst();
-    if (row !== undefined) return true;
+    if (row !== undefined) return logBytesMax[table];
   }
-  return false;
+  return null;
 }

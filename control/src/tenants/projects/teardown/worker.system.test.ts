@@ -10,7 +10,7 @@ import { insertSamples } from "../../../fleet/agents/samples.ts";
 import { createCollector } from "../../../fleet/artifacts/collect.ts";
 import { keys } from "../../../fleet/cluster/keys.ts";
 import { type OpenFleet, openFleet } from "../../../fleet/cluster/testing.ts";
-import { ownsLogStream } from "../../../fleet/tasks/assignment.ts";
+import { findLogBytesMax } from "../../../fleet/tasks/assignment.ts";
 import { insertTask } from "../../../fleet/tasks/store.ts";
 import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import { createLog } from "../../../log.ts";
@@ -177,7 +177,8 @@ describe("what a node tells of a task while its project is deleted", () => {
       erase: (tx: Db) => deleteRows(tx, project.id),
       tellSample: async (on: Db) => void (await insertSamples(on, nodeId, [sample])),
       tellLog: async (tx: Db) => {
-        if (await ownsLogStream(tx, nodeId, taskId)) await appendLog(tx, taskId, 0, Buffer.from("line"));
+        const bytesMax = await findLogBytesMax(tx, nodeId, taskId);
+        if (bytesMax !== null) await appendLog(tx, taskId, 0, Buffer.from("line"), bytesMax);
       },
       async left() {
         const { rows } = await sql`
