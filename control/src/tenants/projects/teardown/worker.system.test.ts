@@ -11,6 +11,7 @@ import { createCollector } from "../../../fleet/artifacts/collect.ts";
 import { keys } from "../../../fleet/cluster/keys.ts";
 import { type OpenFleet, openFleet } from "../../../fleet/cluster/testing.ts";
 import { findLogBytesMax } from "../../../fleet/tasks/assignment.ts";
+import { insertRun } from "../../../fleet/tasks/run-rows.ts";
 import { insertTask } from "../../../fleet/tasks/store.ts";
 import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import { createLog } from "../../../log.ts";
@@ -21,6 +22,9 @@ import { type EtcdServer, startEtcd, testClient, until } from "../../../stores/e
 import { claimWork } from "../../../stores/work/queue.ts";
 import { requestRemoval } from "../../deployments/remove/request.ts";
 import { removeWorker } from "../../deployments/remove/worker.ts";
+import { endRun, lockJob } from "../../jobs/runs/end.ts";
+import { newJob } from "../../jobs/testing/job.ts";
+import { newJobRun } from "../../jobs/testing/run.ts";
 import { deleteRows, teardownWorker } from "./worker.ts";
 
 const log = createLog("silent");
@@ -47,10 +51,11 @@ afterAll(async () => {
   await etcdServer?.[Symbol.asyncDispose]();
 });
 
-/** What the teardown deletes by itself, or leaves by intent: see `deleteRows`, and the collector for artifacts. Runs of jobs go with these. */
+/** What the teardown deletes by itself, or leaves by intent: see `deleteRows`, and the collector for artifacts. */
 const seenTo = [
-  ...(["accepted_deploy", "artifact", "database", "database_copy", "dropped_database", "job_run"] as const),
-  ...(["resource_sample", "run", "task"] as const),
+  ...(["accepted_deploy", "artifact", "database", "database_copy", "dropped_database"] as const),
+  // Runs of jobs go with these.
+  ...(["job_run", "resource_sample", "run", "task"] as const),
 ];
 
 test("every table that names a project or a deployment loses its rows with the project", async () => {
@@ -214,6 +219,28 @@ describe("what a node tells of a task while its project is deleted", () => {
     await during(another[tell], another.erase);
     expect(await another.left()).toBe(0);
   });
+});
+
+test("how a job's run ended is written down before its project is deleted, or not at all", async () => {
+  const project = await api.newProject(user);
+  const job = await newJob(db, { project_id: project.id });
+  const { id } = await newJobRun(db, job, { status: "running" });
+  const of = { project_id: project.id, owner_kind: "job", owner_id: id, kind: "job" } as const;
+  const attempt = await insertRun(db, { ...of, number: 1, node_id: randomUUID() });
+  let erased = Promise.resolve();
+  await db.transaction().execute(async (tx) => {
+    await lockJob(tx, job.id);
+    erased = db.transaction().execute((other) => deleteRows(other, project.id));
+    await until("the deletion to wait", async () => (await lockWaits(db)) > 0);
+    await endRun(tx, { jobId: job.id, runId: id }, { status: "succeeded", reason: null, message: null });
+    await tx
+      .updateTable("run")
+      .set({ outcome: "succeeded" })
+      .where("id", "=", attempt?.id ?? "")
+      .execute();
+  });
+  await erased;
+  expect(await db.selectFrom("job_run").select("id").where("project_id", "=", project.id).execute()).toEqual([]);
 });
 
 test("the samples of a project go without a look at those of others", async () => {

@@ -131,6 +131,9 @@ export async function deleteRows(tx: Db, projectId: string): Promise<void> {
   await sql`select from project where id = ${projectId} for update`.execute(tx);
   await sql`select from deployment where project_id = ${projectId} order by number desc for update`.execute(tx);
   await sql`select from task where project_id = ${projectId} order by epoch for update`.execute(tx);
+  // In the order in which the end of a job's run is written down.
+  await sql`select from job where project_id = ${projectId} order by id for update`.execute(tx);
+  await sql`select from job_run where project_id = ${projectId} order by number for update`.execute(tx);
   await sql`select from run where project_id = ${projectId} order by id for update`.execute(tx);
   await sql`delete from log_chunk where stream_id in (
     select id::text from task where project_id = ${projectId}
