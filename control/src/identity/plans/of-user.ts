@@ -17,6 +17,19 @@ export async function planOfUser(db: Db, userId: string): Promise<Plan> {
 /** The id of the plan of a `project`'s owner, in a query that has the owner's `account` joined to it if there is one. */
 export const planOfOwner: RawBuilder<string> = sql`coalesce(account.plan_id, (select id from plan where is_default))`;
 
+/** The plans of the owners of these projects, by project. */
+export async function plansOfProjects(db: Db, projectIds: readonly string[]): Promise<Map<string, Plan>> {
+  const rows = await db
+    .selectFrom("project")
+    .leftJoin("account", "account.user_id", "project.owner_id")
+    .innerJoin("plan", (join) => join.on("plan.id", "=", planOfOwner))
+    .selectAll("plan")
+    .select("project.id as of_project")
+    .where("project.id", "=", sql<string>`any(${projectIds}::uuid[])`)
+    .execute();
+  return new Map(rows.map(({ of_project, ...plan }) => [of_project, plan]));
+}
+
 /** More changes of plan than this while one transaction waits for a lock are no accident. */
 const triesMax = 5;
 

@@ -36,6 +36,8 @@ export async function applyStep(deps: Deps, read: ReadRuns, facts: JobRunFacts, 
   const { attempts, clock, etcd, log } = deps;
   const fenced = <T>(work: (tx: Db) => Promise<T>) => inFencedTransaction(deps.db, deps.leadership.epoch, work);
   const at = { jobId: facts.jobId, runId: facts.id };
+  const set = (from: readonly JobRun["status"][], change: UpdateObject<Database, "job_run">) =>
+    fenced((tx) => setRun(tx, facts, from, change));
   const tell = (to: string, why: string | null) => log.info({ ...at, from: facts.status, to, why }, "job run");
   switch (step.do) {
     case "wait":
@@ -46,16 +48,16 @@ export async function applyStep(deps: Deps, read: ReadRuns, facts: JobRunFacts, 
       return;
     }
     case "ask":
-      await setRun(deps.db, facts, ["running"], {
+      await set(["running"], {
         ...{ status: "cancel_requested", reason: step.reason, cancel_requested_at: sql<Date>`now()` },
       });
       return;
     case "note":
       if (facts.status === "waiting" && facts.reason === step.said.reason) return;
-      await setRun(deps.db, facts, waiting, { status: "waiting", ...step.said });
+      await set(waiting, { status: "waiting", ...step.said });
       return;
     case "move":
-      await setRun(deps.db, facts, waiting, { deployment_id: step.deploymentId });
+      await set(waiting, { deployment_id: step.deploymentId });
       return;
     case "make": {
       const row = await fenced((tx) => makeAttempt(tx, facts, step.nodeId));

@@ -1,5 +1,13 @@
+import { systemClock } from "@svc/runtime/system";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { LeaderOutdated } from "../../../fleet/cluster/fenced.ts";
+import { keys } from "../../../fleet/cluster/keys.ts";
+import { insertRun } from "../../../fleet/tasks/run-rows.ts";
+import { createLog } from "../../../log.ts";
+import type { Run } from "../../../stores/db/tables.ts";
+import { newJobRun } from "../testing/run.ts";
 import { type JobWorld, jobWorld } from "../testing/world.ts";
+import { driveJobRuns } from "./round.ts";
 
 let world: JobWorld;
 beforeEach(async () => {
@@ -40,6 +48,35 @@ test("runs are driven to their ends by leaders that are killed between any two c
     expect(began.map(({ id }) => world.nodes.jobStarts.get(id))).toEqual(began.map(() => 1));
     expect(began).toHaveLength(1);
   }
+});
+
+test("what one decided that does not lead any more is not done", async () => {
+  world.nodes.jobs = () => null;
+  const { id: before } = await world.serve(["report"]);
+  const job = await world.job({ deployment_id: before, pause_reason: "suspended" });
+  const waiting = await world.job({ name: "other", deployment_id: before });
+  const running = await newJobRun(world.api.db, job, { status: "running" });
+  const { id: attempt } = (await insertRun(world.api.db, {
+    ...{ project_id: job.project_id, owner_kind: "job", owner_id: running.id, kind: "job", number: 1 },
+    node_id: world.nodes.nodeIds[0] ?? "",
+  })) as Run;
+  const record = { attemptId: attempt, kind: "job", ownerKind: "job", ownerId: running.id, state: "started" };
+  const rest = { cancel: false, acceptedBy: null, token: null, exitCode: null, timedOut: false, message: null };
+  const times = { startedAt: null, finishedAt: null, changedAt: new Date(0).toISOString() };
+  const value = JSON.stringify({ ...record, projectId: job.project_id, ...rest, ...times });
+  const key = keys.run(world.nodes.nodeIds[0] ?? "", attempt);
+  await world.etcd.txn({ guards: [], ops: [{ put: { key, value } }] });
+  const toMove = await world.begin(waiting);
+  const { id: after } = await world.serve(["report", "other"]);
+  await world.api.db.updateTable("job").set({ deployment_id: after }).where("id", "=", waiting.id).execute();
+  await world.api.db.updateTable("leader_fence").set({ epoch: 7 }).execute();
+  const round = driveJobRuns({
+    ...{ clock: systemClock, db: world.api.db, etcd: world.etcd, fleet: world.nodes.fleet, log: createLog("silent") },
+    leadership: { epoch: 6n, txn: async () => ({ succeeded: false }) as never },
+  });
+  await expect(round).rejects.toBeInstanceOf(LeaderOutdated);
+  expect(await world.run(running.id)).toMatchObject({ status: "running" });
+  expect(await world.run(toMove.id)).toMatchObject({ deployment_id: before, status: "queued" });
 });
 
 test("of two controls that lead at once nobody starts anything twice", async () => {

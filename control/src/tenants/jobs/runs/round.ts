@@ -6,7 +6,7 @@ import { explainRefusal, type Hints, type PlacementRequest } from "../../../flee
 import { listReservations, listSchedulableNodes } from "../../../fleet/scheduler/snapshot.ts";
 import { type Attempts, createAttempts, type SeenRun } from "../../../fleet/tasks/attempts.ts";
 import { cancelRun } from "../../../fleet/tasks/runs.ts";
-import { planOfUser } from "../../../identity/plans/of-user.ts";
+import { plansOfProjects } from "../../../identity/plans/of-user.ts";
 import { applyStep, type JobRunDeps } from "./apply.ts";
 import { type Placing, placeAttempts } from "./placing.ts";
 import { type ReadRuns, readOpenRuns } from "./read.ts";
@@ -59,21 +59,19 @@ async function placeAll(
 ): Promise<Map<string, Placing>> {
   const deployments = await db
     .selectFrom("deployment")
-    .innerJoin("project", "project.id", "deployment.project_id")
-    .select(["deployment.id", "deployment.project_id", "artifact_size", "artifact_os", "artifact_architecture"])
-    .select("project.owner_id")
-    .where("deployment.id", "in", [...new Set(wanting.map(({ deploymentId }) => deploymentId))])
+    .select(["id", "project_id", "artifact_size", "artifact_os", "artifact_architecture"])
+    .where("id", "in", [...new Set(wanting.map(({ deploymentId }) => deploymentId))])
     .execute();
-  const plans = new Map<string, Awaited<ReturnType<typeof planOfUser>>>();
-  for (const { owner_id } of deployments) {
-    if (!plans.has(owner_id)) plans.set(owner_id, await planOfUser(db, owner_id));
-  }
+  const plans = await plansOfProjects(
+    db,
+    deployments.map(({ project_id }) => project_id),
+  );
   const deploymentOf = new Map(deployments.map((each) => [each.id, each]));
   // The same ones first in every round, and none because of its name or its age.
   const inOrder = wanting.toSorted((a, b) => (orderOf(a.jobId) < orderOf(b.jobId) ? -1 : 1));
   const requests = inOrder.flatMap(({ id, deploymentId }): PlacementRequest[] => {
     const deployment = deploymentOf.get(deploymentId);
-    const plan = deployment && plans.get(deployment.owner_id);
+    const plan = deployment && plans.get(deployment.project_id);
     if (deployment === undefined || plan === undefined) return [];
     return [commandRequest({ id, ownerId: id, specHash: deploymentId }, deployment, plan)];
   });
