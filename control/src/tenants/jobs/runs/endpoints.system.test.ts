@@ -44,6 +44,14 @@ test("a run says how its attempts went, and what each wrote", async () => {
     const data = Buffer.from(`attempt ${number + 1}`);
     await api.db.insertInto("log_chunk").values({ stream_id: id, offset: 0, data }).execute();
   }
+  const canceled = await newJobRun(api.db, await newJob(api.db, { project_id }), { status: "canceled" });
+  const offer = { project_id, owner_kind: "job", owner_id: canceled.id, kind: "job", node_id: node.id } as const;
+  await api.db
+    .insertInto("run")
+    .values({ ...offer, number: 1 })
+    .execute();
+  const { attempts } = (await get(`/projects/${project_id}/job-runs/${canceled.id}`)).body;
+  expect(attempts).toMatchObject([{ attempt: 1, status: "not_started" }]);
   const path = `/projects/${project_id}/job-runs/${run.id}`;
   const { body } = await get(path);
   expect(body.run).toMatchObject({ status: "failed", exitCode: 1, attemptCount: 2 });

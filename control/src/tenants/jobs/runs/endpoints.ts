@@ -121,7 +121,11 @@ const read = endpoint({
   async handle({ db }, { caller, params }) {
     const { run } = await getRun(db, caller, params);
     const attempts = await listShownAttempts(db, run.id);
-    return { run: view(run), attempts: numbered(attempts).map(({ attempt, row }) => attemptView(attempt, row)) };
+    const isOver = isJobRunOver(run.status);
+    return {
+      run: view(run),
+      attempts: numbered(attempts).map(({ attempt, row }) => attemptView(attempt, row, isOver)),
+    };
   },
 });
 

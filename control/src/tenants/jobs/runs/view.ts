@@ -38,9 +38,10 @@ export function numbered<A extends Pick<Run, "outcome">>(attempts: readonly A[])
   return told.map((row, at) => ({ attempt: at + 1, row }));
 }
 
-export const attemptView = (attempt: number, row: ShownAttempt): JobAttemptReply => ({
+/** `isOver`: its run is, so that nobody begins any more what nobody has begun. */
+export const attemptView = (attempt: number, row: ShownAttempt, isOver: boolean): JobAttemptReply => ({
   attempt,
-  status: (row.outcome as Outcome | null) ?? (row.started_at === null ? "offered" : "running"),
+  status: (row.outcome as Outcome | null) ?? (row.started_at !== null ? "running" : isOver ? "not_started" : "offered"),
   exitCode: row.exit_code,
   message: row.message,
   startedAt: iso(row.started_at),
