@@ -79,7 +79,7 @@ const mutants = {
   },
   M7: {
     breaks: "old containers are removed before the edges have the new table",
-    foundBySeed: 14,
+    foundBySeed: 34,
     double: (real) => ({ ...real, shell: { ...real.shell, waitsForEdges: false } }),
   },
   M8: {
@@ -88,7 +88,7 @@ const mutants = {
   },
   M9: {
     breaks: "the holder of a lease counts from when the answer came",
-    foundBySeed: 46,
+    foundBySeed: 61,
     double: (real) => ({
       ...real,
       lease: {
