@@ -1,8 +1,8 @@
-import { limits } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
-import { hasEnded, isHealthy } from "../../../fleet/cluster/keys.ts";
+import { isHealthy } from "../../../fleet/cluster/keys.ts";
 import { specOf } from "../../../fleet/tasks/kinds/index.ts";
+import { oneShotFacts } from "../../../fleet/tasks/one-shot.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Backup, Task } from "../../../stores/db/tables.ts";
 import { holdsBranch } from "../changes/store.ts";
@@ -75,18 +75,6 @@ function servingAt(task: Task, fleet: Pick<Fleet, "observation">): BackupFacts["
 }
 
 function taskFacts(task: Task, fleet: Pick<Fleet, "observation">): BackupTaskFacts {
-  const seen = task.node_id === null ? null : fleet.observation(task.node_id, task.id);
-  return {
-    taskId: task.id,
-    wanted: task.desired === "running",
-    state: stateOf(seen?.observed ?? null),
-    problem: seen?.failure?.message.slice(0, limits.errorTextBytesMax) ?? null,
-    file: seen?.backup ?? null,
-  };
-}
-
-function stateOf(observed: Parameters<typeof hasEnded>[0] | null): BackupTaskFacts["state"] {
-  if (observed === "completed") return "completed";
-  if (observed !== null && hasEnded(observed)) return "failed";
-  return observed === "running" ? "running" : "waiting";
+  const { facts, seen } = oneShotFacts(task, fleet);
+  return { ...facts, file: seen?.backup ?? null };
 }

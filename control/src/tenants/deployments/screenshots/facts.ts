@@ -1,8 +1,7 @@
 import { isIP } from "node:net";
-import { limits } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
-import { hasEnded } from "../../../fleet/cluster/keys.ts";
+import { oneShotFacts } from "../../../fleet/tasks/one-shot.ts";
 import type { Config } from "../../../settings/settings.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Deployment, Screenshot, Task } from "../../../stores/db/tables.ts";
@@ -119,18 +118,6 @@ async function findEdge(db: Db, fleet: Pick<Fleet, "nodeLostAt">): Promise<strin
 }
 
 function taskFacts(task: Task, fleet: Pick<Fleet, "observation">): CaptureTaskFacts {
-  const seen = task.node_id === null ? null : fleet.observation(task.node_id, task.id);
-  return {
-    taskId: task.id,
-    wanted: task.desired === "running",
-    state: stateOf(seen?.observed ?? null),
-    problem: seen?.failure?.message.slice(0, limits.errorTextBytesMax) ?? null,
-    file: seen?.capture ?? null,
-  };
-}
-
-function stateOf(observed: Parameters<typeof hasEnded>[0] | null): CaptureTaskFacts["state"] {
-  if (observed === "completed") return "completed";
-  if (observed !== null && hasEnded(observed)) return "failed";
-  return observed === "running" ? "running" : "waiting";
+  const { facts, seen } = oneShotFacts(task, fleet);
+  return { ...facts, file: seen?.capture ?? null };
 }
