@@ -95,7 +95,8 @@ async function begin(options: Parameters<typeof live>[1]) {
   return { ...life, journal, name: runContainerName(`crash-${count}.1`) };
 }
 
-const isFinal = ({ phase }: RunStatus): boolean => phase !== RunPhase.STARTED;
+const isFinal = (status: RunStatus | null): status is RunStatus =>
+  status !== null && status.phase !== RunPhase.STARTED;
 const timesRun = async (name: string): Promise<number> =>
   (await node.engine.readLog(name, 100)).split("\n").filter((line) => line.endsWith(" ran")).length;
 
@@ -103,7 +104,8 @@ const timesRun = async (name: string): Promise<number> =>
 async function recover(journal: Journal, name: string, boot = bootId) {
   const life = live(journal, { bootId: boot });
   life.attempt.recover();
-  const status = await waitFor("the outcome", () => life.told.find(isFinal));
+  // What the life before wrote down is evidence as it is: nothing new is told of it.
+  const status = await waitFor("the outcome", () => [...life.told, life.attempt.evidence()].find(isFinal));
   await life.attempt.settled();
   // An order of before that arrives only now.
   const container = await node.engine.findContainer(name);
