@@ -7,7 +7,7 @@ import { type Etcd, type Leadership, LeadershipLost } from "../../stores/etcd/in
 import { LeaderOutdated } from "../cluster/fenced.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import type { StormWatch } from "../cluster/storm/watch.ts";
-import { readRouting } from "../routes/routing.ts";
+import { haveEdgesLeft } from "../routes/left.ts";
 import { applySteps } from "./apply.ts";
 import { createSiteReader, type ReadSite } from "./read.ts";
 import { noteServed } from "./served.ts";
@@ -56,15 +56,17 @@ export function createKeeper(deps: KeeperDeps): () => Promise<void> {
     if (steps.length > 0) await applySteps({ ...deps, epoch: leadership.epoch }, site, steps);
   }
 
-  /** Without the removals of what an edge still uses by etcd itself: the view, which costs nothing, may be old. */
+  /** Without the removals of what an edge still uses. */
   async function withoutRouted(read: ReadSite, { running }: Site, steps: readonly ReplicaStep[]) {
     const leaving = new Set(
       running.filter((each) => each.retiring && each.node !== "gone").map(({ taskId }) => taskId),
     );
-    const isRemoval = (step: ReplicaStep) => step.do === "remove" && leaving.has(step.taskId);
-    if (!steps.some(isRemoval)) return steps;
-    const routing = await readRouting(etcd, read.hosts);
-    return steps.filter((step) => step.do !== "remove" || !isRemoval(step) || read.isLeft(step.taskId, routing));
+    const isRouted = async (step: ReplicaStep) =>
+      step.do === "remove" &&
+      leaving.has(step.taskId) &&
+      !(await haveEdgesLeft({ db, etcd, fleet }, read.hosts, read.isLeft(step.taskId)));
+    const routed = await Promise.all(steps.map(isRouted));
+    return steps.filter((_, at) => !routed[at]);
   }
 
   return async () => {

@@ -7,8 +7,8 @@ import type { Fleet } from "../cluster/fleet.ts";
 import type { ObservationValue } from "../cluster/keys.ts";
 import type { FleetNode } from "../cluster/nodes.ts";
 import { readNodes, replicaNode } from "../cluster/nodes.ts";
+import type { IsLeft } from "../routes/left.ts";
 import { edgesFollowing, edgesInRotation } from "../routes/progress.ts";
-import type { Routing } from "../routes/routing.ts";
 import { isServing } from "../tasks/deployment-status.ts";
 import { replicasOf } from "../tasks/kinds/serve.ts";
 import { Sightings } from "./sightings.ts";
@@ -21,8 +21,8 @@ export interface ReadSite {
   hosts: readonly string[];
   /** With what the fleet says at this moment. */
   current(): Site;
-  /** Whether no edge sends visitors to the container, as `routing` has it. */
-  isLeft(taskId: string, routing: Routing): boolean;
+  /** Tells of a route whether it sends nobody to the container. */
+  isLeft(taskId: string): IsLeft;
 }
 
 export interface SiteReaderDeps {
@@ -99,10 +99,7 @@ export function createSiteReader({ db, fleet, log }: SiteReaderDeps): () => Prom
         {
           deploymentId: row.id,
           hosts: names,
-          isLeft(taskId, routing) {
-            const routed = routedTo(routing, edges, names);
-            return routed !== null && !sightings.isAmong(routed, taskId, own);
-          },
+          isLeft: (taskId) => (route) => !sightings.isAmong(new Set(route?.proxy?.upstreams), taskId, own),
           current() {
             const routed = isLeft ? routedTo(fleet, edges, names) : null;
             const now = fleet.now();
@@ -207,9 +204,9 @@ async function listHostsOf(db: Db, sites: readonly SiteRow[]): Promise<Map<strin
 }
 
 /** Upstreams to which an edge may send visitors of the site; null: to any of them. */
-function routedTo(routing: Routing, edges: readonly string[], hosts: readonly string[]): ReadonlySet<string> | null {
-  if (edgesFollowing(routing, edges, hosts) < edges.length) return null;
-  return new Set(hosts.flatMap((host) => routing.route(host)?.proxy?.upstreams ?? []));
+function routedTo(fleet: Fleet, edges: readonly string[], hosts: readonly string[]): ReadonlySet<string> | null {
+  if (edgesFollowing(fleet, edges, hosts) < edges.length) return null;
+  return new Set(hosts.flatMap((host) => fleet.route(host)?.proxy?.upstreams ?? []));
 }
 
 interface Found {

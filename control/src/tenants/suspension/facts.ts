@@ -1,10 +1,7 @@
 import { storedManifestSchema } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
-import type { RouteEntry } from "../../fleet/cluster/route-entry.ts";
-import { edgeProgress } from "../../fleet/routes/progress.ts";
-import type { Routing } from "../../fleet/routes/routing.ts";
-import { readRouting } from "../../fleet/routes/routing.ts";
+import { haveEdgesLeft } from "../../fleet/routes/left.ts";
 import { replicasOf } from "../../fleet/tasks/kinds/serve.ts";
 import type { DatabaseClock } from "../../stores/db/clock.ts";
 import { databaseClock } from "../../stores/db/clock.ts";
@@ -118,52 +115,16 @@ async function countAttempts(db: Db, projectId: string): Promise<Map<string, num
  * when no host leads to a container that is to be gone; and every edge in rotation serves that table.
  */
 async function isUnrouted(
-  { db, fleet, etcd }: { db: Db; fleet: Fleet; etcd: Etcd },
+  deps: { db: Db; fleet: Fleet; etcd: Etcd },
   project: Project,
   containers: readonly ContainerFacts[],
 ): Promise<boolean> {
-  const sites = await listSiteHosts(db, project);
-  const by = (routing: Routing) => isUnroutedBy(routing, { db, sites, project, containers });
-  // The view costs nothing, and may be old: etcd has the last word.
-  return (
-    (await by(fleet)) &&
-    (await by(
-      await readRouting(
-        etcd,
-        sites.map(({ host }) => host),
-      ),
-    ))
-  );
-}
-
-async function isUnroutedBy(
-  routing: Routing,
-  {
-    db,
-    sites,
-    project,
-    containers,
-  }: {
-    db: Db;
-    sites: Awaited<ReturnType<typeof listSiteHosts>>;
-    project: Project;
-    containers: readonly ContainerFacts[];
-  },
-): Promise<boolean> {
-  const hosts = sites.map(({ host, redirectTo }) => ({ redirectTo, entry: routing.route(host), host }));
+  const redirectOf = new Map((await listSiteHosts(deps.db, project)).map(({ host, redirectTo }) => [host, redirectTo]));
   const leaving = new Set(
     containers.flatMap(({ desired, observation }) => (desired === "stopped" ? [observation?.upstream ?? ""] : [])),
   );
-  const isLeft = (entry: RouteEntry | null) => !entry?.proxy?.upstreams.some((upstream) => leaving.has(upstream));
-  const isSettled = hosts.every(({ redirectTo, entry }) => {
-    if (project.suspended_at === null) return isLeft(entry);
-    return redirectTo === null ? entry?.page?.page === "PAGE_SUSPENDED" : entry?.redirect !== undefined;
+  return haveEdgesLeft(deps, [...redirectOf.keys()], (route, host) => {
+    if (project.suspended_at === null) return !route?.proxy?.upstreams.some((upstream) => leaving.has(upstream));
+    return redirectOf.get(host) === null ? route?.page?.page === "PAGE_SUSPENDED" : route?.redirect !== undefined;
   });
-  if (!isSettled) return false;
-  const edges = await edgeProgress(
-    db,
-    routing,
-    hosts.map(({ host }) => host),
-  );
-  return edges.current >= edges.inRotation;
 }

@@ -1,8 +1,7 @@
 import type { Clock } from "@svc/runtime/clock";
 import { sql } from "kysely";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
-import { edgeProgress } from "../../../fleet/routes/progress.ts";
-import { type Routing, readRouting } from "../../../fleet/routes/routing.ts";
+import { haveEdgesLeft, type IsLeft } from "../../../fleet/routes/left.ts";
 import { removeTasks } from "../../../fleet/tasks/change.ts";
 import { findDeployment } from "../../../fleet/tasks/deployment.ts";
 import { endRuns } from "../../../fleet/tasks/runs.ts";
@@ -35,7 +34,7 @@ const runEndMs = 60_000;
  * cut off is done again.
  */
 export function removeWorker(deps: RemoveDeps): WorkHandler {
-  const { db, etcd, fleet, drainMs, log } = deps;
+  const { db, drainMs, log } = deps;
   return async (item) => {
     const { deploymentId, hosts } = item.payload as Removal;
     const found = await findDeployment(db, deploymentId);
@@ -44,15 +43,8 @@ export function removeWorker(deps: RemoveDeps): WorkHandler {
     const { deployment } = found;
     const again = { retryAfterMs: recheckAfterMs(item.ageMs), refund: true } as const;
 
-    if (hosts.length > 0) {
-      const isUnrouted = async (routing: Routing) => {
-        const edges = await edgeProgress(db, routing, hosts);
-        const isNamed = (host: string) => routing.route(host)?.deploymentId === deploymentId;
-        return !hosts.some(isNamed) && edges.current >= edges.inRotation;
-      };
-      // The view costs nothing, and may be old: etcd has the last word.
-      if (!(await isUnrouted(fleet)) || !(await isUnrouted(await readRouting(etcd, hosts)))) return again;
-    }
+    const isLeft: IsLeft = (route) => route?.deploymentId !== deploymentId;
+    if (hosts.length > 0 && !(await haveEdgesLeft(deps, hosts, isLeft))) return again;
     const tasks = await listTasks(db, deploymentId);
     const wanted = tasks.filter((task) => task.desired !== "removed");
     if (wanted.some((task) => task.kind === "serve" && task.node_id !== null)) {

@@ -2,8 +2,7 @@ import { storedManifestSchema } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { keys, observationValue } from "../../../fleet/cluster/keys.ts";
-import { edgeProgress } from "../../../fleet/routes/progress.ts";
-import { type Routing, readRouting } from "../../../fleet/routes/routing.ts";
+import { haveEdgesLeft, type IsLeft } from "../../../fleet/routes/left.ts";
 import { findChannelState } from "../../../fleet/routes/store.ts";
 import { removeTasks } from "../../../fleet/tasks/change.ts";
 import type { DeploymentAndProject } from "../../../fleet/tasks/deployment.ts";
@@ -36,7 +35,7 @@ export interface RetireDeps {
  * has that table, and usual requests have drained; what is open then has on its node the time that its manifest gives.
  */
 export function retireWorker(deps: RetireDeps): WorkHandler {
-  const { db, etcd, fleet, drainMs } = deps;
+  const { db, drainMs } = deps;
   return async (item) => {
     const { deploymentId } = item.payload as { deploymentId: string };
     const found = await findDeployment(db, deploymentId);
@@ -57,19 +56,11 @@ export function retireWorker(deps: RetireDeps): WorkHandler {
     if (serves || serving.length === 0) return ended;
     const hosts = await listNames(db, found.deployment);
     const upstreams = await readUpstreams(deps, serving);
-    const isUnrouted = async (routing: Routing) => {
-      // A container that is down for a moment has no address, and comes back where it was: the route is known by its deployment.
-      const isNamed = (host: string) => {
-        const route = routing.route(host);
-        if (route?.proxy === undefined) return false;
-        return route.deploymentId === deploymentId || route.proxy.upstreams.some((each) => upstreams.has(each));
-      };
-      const edges = await edgeProgress(db, routing, hosts);
-      return !hosts.some(isNamed) && edges.current >= edges.inRotation;
-    };
-    // The view costs nothing, and may be old: etcd has the last word.
-    if (!(await isUnrouted(fleet)) || !(await isUnrouted(await readRouting(etcd, hosts))))
-      return { retryAfterMs: recheckMs, refund: true };
+    // A container that is down for a moment has no address, and comes back where it was: the route is known by its deployment.
+    const isLeft: IsLeft = (route) =>
+      route?.proxy === undefined ||
+      (route.deploymentId !== deploymentId && !route.proxy.upstreams.some((each) => upstreams.has(each)));
+    if (!(await haveEdgesLeft(deps, hosts, isLeft))) return { retryAfterMs: recheckMs, refund: true };
     const leftMs = upstreams.size === 0 ? 0 : drainMs - (await drainedForMs(db, item.id));
     if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs), refund: true };
     await db.transaction().execute(async (tx) => {

@@ -118,6 +118,40 @@ test("nothing is taken from nodes while the published table names the project, u
   await db.deleteFrom("work_item").execute();
 });
 
+test("a view that stands still does not take from nodes what edges were told to serve meanwhile", async () => {
+  const [host, project] = [`${randomUUID()}.svc.localhost`, await api.newProject(user)];
+  const deployment = await api.newDeployment(project, { status: "running" });
+  await api.db
+    .insertInto("site_host")
+    .values({ host, project_id: project.id, channel: "production", pr_number: null, slug: project.slug })
+    .execute();
+  const taskId = await insertTask(db, deployment, task, { replica: 0 });
+  const generation = 10;
+  const meta = { generation, digest: "", count: 0 };
+  const standing = { ...fleet, route: () => null, isRouted: () => false };
+  standing.routesMeta = () => ({ ...meta, modRevision: 1n });
+  const entry = { host, projectId: project.id, channel: "production", page: { page: "PAGE_EMPTY" } };
+  const ops = [
+    { put: { key: keys.routesMeta, value: JSON.stringify({ ...meta, count: 1 }) } },
+    { put: { key: keys.route(host), value: JSON.stringify(entry) } },
+  ];
+  await etcd.txn({ guards: [], ops });
+  const desired = async () =>
+    (await db.selectFrom("task").select("desired").where("id", "=", taskId).executeTakeFirst())?.desired;
+  await using registry = createRegistry(systemClock, { url: "http://127.0.0.1:9" });
+  const collector = createCollector({ clock: systemClock, db, registry, log });
+  const teardown = teardownWorker({ clock: systemClock, db, etcd, fleet: standing, collector, log });
+
+  expect((await api.call("DELETE", `/projects/${project.id}`, { session: user.session })).status).toBe(200);
+  await teardown(await claimed("teardown", 0), never);
+  expect(await desired()).toBe("running");
+  await etcd.txn({ guards: [], ops: [{ delete: { key: keys.route(host) } }] });
+  await db.updateTable("work_item").set({ state: "queued" }).where("kind", "=", "teardown").execute();
+  await teardown(await claimed("teardown", 0), never);
+  expect(await desired()).toBe("removed");
+  await db.deleteFrom("work_item").execute();
+});
+
 test("what serves what is open on replaced containers is over as soon as the project is deleted", async () => {
   const project = await api.newProject(user);
   const taskId = await insertTask(db, await api.newDeployment(project, { status: "superseded" }), task, { replica: 0 });

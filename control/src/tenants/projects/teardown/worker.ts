@@ -6,7 +6,7 @@ import { recordUnannounced } from "../../../fleet/artifacts/store.ts";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { keys } from "../../../fleet/cluster/keys.ts";
 import { routeTopic } from "../../../fleet/cluster/topics.ts";
-import { edgesFollowing, edgesInRotation } from "../../../fleet/routes/progress.ts";
+import { haveEdgesLeft, type IsLeft } from "../../../fleet/routes/left.ts";
 import { removeTasks } from "../../../fleet/tasks/change.ts";
 import { endRuns } from "../../../fleet/tasks/runs.ts";
 import type { Log } from "../../../log.ts";
@@ -68,12 +68,13 @@ export function teardownWorker(deps: TeardownDeps): WorkHandler {
  * No published route names the project, and every edge in rotation serves its hosts as that table says. They may be
  * another's by now, and the table may name it under others than those.
  */
-async function isOffEdges({ db, fleet }: TeardownDeps, projectId: string, hosts: readonly string[]): Promise<boolean> {
-  const edges = await edgesInRotation(db);
-  const isNamed = hosts.some((host) => fleet.route(host)?.projectId === projectId);
+async function isOffEdges(deps: TeardownDeps, projectId: string, hosts: readonly string[]): Promise<boolean> {
+  const { db, fleet } = deps;
+  const isLeft: IsLeft = (route) => route?.projectId !== projectId;
+  const isPublished = hosts.every((host) => isLeft(fleet.route(host), host));
+  if (isPublished && !(await haveEdgesLeft(deps, hosts, isLeft))) return false;
   // The whole table is looked through only once nothing else is waited for.
-  if (!isNamed && edgesFollowing(fleet, edges, hosts) < edges.length) return false;
-  if (!isNamed && !fleet.isRouted(projectId)) return true;
+  if (isPublished && !fleet.isRouted(projectId)) return true;
   await notify(db, routeTopic);
   return false;
 }
