@@ -25,18 +25,19 @@ import { realtimeStreams } from "./realtime.ts";
 import { median, type Row, renderTable } from "./table.ts";
 import { firstDeploysTogether } from "./together.ts";
 
-// The edge has measurements of its own, which need no platform: `npm run bench -- edge`, `-- edge-changes`, `-- edges`,
-// `-- analytics`, `-- certificates`, `-- edge-node`.
-const ofEdge = new Map([
+// These need no platform: of the edge, `npm run bench -- edge`, `-- edge-changes`, `-- edges`, `-- analytics`,
+// `-- certificates`, `-- edge-node`; `-- scale` is what a cluster costs as it grows.
+const alone = new Map([
   ["edge", "router/src/testing/bench.ts"],
   ["edge-changes", "router/src/testing/bench-changes.ts"],
   ["edges", "router/src/testing/bench-edges.ts"],
   ["analytics", "router/src/testing/bench-analytics.ts"],
   ["certificates", "router/src/testing/bench-certificates.ts"],
   ["edge-node", "test/bench/edge-node.ts"],
+  ["scale", "test/bench/scale.ts"],
 ]).get(process.argv[2] ?? "");
-if (ofEdge !== undefined) {
-  const bench = join(repositoryRoot, ofEdge);
+if (alone !== undefined) {
+  const bench = join(repositoryRoot, alone);
   const measuring = spawnProgram([nodeBinary(), bench, ...process.argv.slice(3)], { stdio: "inherit" });
   const [status] = await once(measuring, "exit");
   process.exit(status ?? 1);
