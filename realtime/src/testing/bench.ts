@@ -89,7 +89,7 @@ async function publish(kind: Kind): Promise<number[]> {
 
 async function stalled(kind: Kind): Promise<number> {
   await using server = await startServer(kind);
-  const socket = await openStream(server.port, "/0");
+  const socket = await openStream(server.port, "/9");
   socket.pause();
   const [most = 0] = await server.tell({ do: "stall", bytes: 16 * 1024 * 1024 });
   socket.destroy();
