@@ -30,6 +30,8 @@ const arrows: Record<string, readonly string[]> = {
     "@svc/router",
     "@svc/dbproxy",
     "@svc/deploy",
+    // The published command line, packed and installed.
+    "@svc/cli",
   ],
 };
 
