@@ -46,3 +46,7 @@ export async function poll<T>(context: Context, ask: () => Promise<Round<T>>): P
     await sleep(context.clock, delayMs, context.signal);
   }
 }
+
+/** One question that is waited for as `poll` waits: for those who look on, and would only ask again themselves. */
+export const askPatiently = <T>(context: Context, ask: () => Promise<T>): Promise<T> =>
+  poll(context, async () => ({ done: await ask() }));

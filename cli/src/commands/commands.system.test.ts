@@ -7,6 +7,7 @@ import {
   anAccepted,
   aProject,
   deploymentId,
+  hangUp,
   ok,
   projectId,
   type Routes,
@@ -194,6 +195,23 @@ describe.concurrent("svc logs", () => {
     expect(ended.stderr).toMatch(/✗ The deployment failed: exit 1\n$/);
     expect(ended.status).toBe(0);
   });
+
+  test.each(["logs --follow", `logs ${deploymentId} --follow`])(
+    "%s waits for a platform that is away at first",
+    async (line) => {
+      const away = refusal(503, "UNAVAILABLE");
+      const ended = await run(line.split(" "), {
+        ...growing(["a\n"]),
+        [`GET /api/v1/projects/${projectId}/deployments`]: [
+          hangUp,
+          ok({ deployments: [aDeployment()], nextCursor: null }),
+        ],
+        [poll]: [away, inState("failed")],
+      });
+      expect([ended.status, ended.stdout]).toEqual([0, "a\n"]);
+      expect(ended.stderr).toContain("asking again");
+    },
+  );
 
   test("the whole log ends with what became of the deployment, and where its app's words are", async () => {
     const error = "The app exited with code 1 before it answered. Last lines:\nError: boom";

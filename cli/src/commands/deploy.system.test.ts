@@ -353,10 +353,11 @@ describe.concurrent("how it ends", () => {
     expect(ended.status).toBe(exit);
   });
 
-  test("a service that restarts meanwhile is asked again", async () => {
-    const { ended } = await deploy({
-      answers: { [poll]: [inState("building"), refusal(503, "UNAVAILABLE"), running] },
-    });
+  test.each([
+    ["meanwhile", [inState("building"), refusal(503, "UNAVAILABLE"), running]],
+    ["just after it took the upload", [refusal(503, "UNAVAILABLE"), running]],
+  ])("a service that restarts %s is asked again", async (_, answers) => {
+    const { ended } = await deploy({ answers: { [poll]: answers } });
     expect(ended.status).toBe(0);
     expect(ended.stderr).toContain("asking again");
   });

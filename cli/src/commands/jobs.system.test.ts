@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { deploymentId, ok, projectId, type Routes, refusal, type Seen, startApi } from "../testing/api.ts";
+import { deploymentId, hangUp, ok, projectId, type Routes, refusal, type Seen, startApi } from "../testing/api.ts";
 import { aJob, aJobRun, anAttempt, jobId, jobLimits, runId } from "../testing/jobs.ts";
 import { aDirectory, envelopeOf, type SvcOptions, svc } from "../testing/svc.ts";
 
@@ -267,6 +267,29 @@ describe("svc jobs logs", () => {
     });
     expect(ended.stdout).toBe("first\nsecond\n[…]\nlast\n");
     expect(ended.stderr).toContain("4.0 KiB of its output were left out in the middle");
+  });
+
+  test.each([
+    { away: "does not answer", answer: hangUp },
+    { away: "is being restarted", answer: refusal(503, "UNAVAILABLE") },
+  ])("--follow waits for a platform that $away when it is asked first", async ({ answer }) => {
+    const ended = await run(["logs", runId, "--follow"], {
+      [`GET ${runPath}`]: [
+        answer,
+        ok({
+          run: aJobRun({ status: "succeeded", attemptCount: 1, finishedAt: at }),
+          attempts: [anAttempt(1, { status: "succeeded", finishedAt: at })],
+        }),
+      ],
+      [`GET ${runPath}/logs`]: logOf(1, "done\n"),
+    });
+    expect([ended.status, ended.stdout]).toEqual([0, "done\n"]);
+    expect(ended.stderr).toContain("asking again");
+  });
+
+  test("without --follow a platform that does not answer is said at once", async () => {
+    const ended = await run(["logs", runId], { [`GET ${runPath}`]: hangUp });
+    expect([ended.status, ended.calls.length]).toEqual([1, 1]);
   });
 
   test("--follow and --json exclude each other; a run that is not there is not found", async () => {

@@ -8,6 +8,7 @@ import { deploymentIdOf } from "../ids.ts";
 import { followBuild, readBuild } from "../logs/build.ts";
 import { createFilter } from "../logs/filter.ts";
 import { followRuntime, readable, readRuntime, runtimeEnding } from "../logs/runtime.ts";
+import { askPatiently } from "../poll.ts";
 import { resolveTarget } from "../target.ts";
 
 export const logs = command({
@@ -47,10 +48,14 @@ export const logs = command({
     const keep = createFilter(context.clock.now(), since, grep);
     const meant = deployment ?? (runtime ? undefined : deploymentId);
     const named = meant === undefined ? null : deploymentIdOf(meant);
+    /** What is to be known first: whoever follows waits for it as for all that comes after. */
+    const find = <T>(ask: () => Promise<T>): Promise<T> => (follow ? askPatiently(context, ask) : ask());
     if (runtime) {
       const api = await context.api();
       const source = {
-        projectId: named === null ? (await resolveTarget(context, project)).id : await projectOf(api, named, project),
+        projectId: await find(async () =>
+          named === null ? (await resolveTarget(context, project)).id : projectOf(api, named, project),
+        ),
         channel,
         deploymentId: named,
       };
@@ -62,7 +67,7 @@ export const logs = command({
       return { projectId: source.projectId, runtime: true as const, lines: keep(read), ...fate };
     }
     const api = await context.api();
-    const id = named ?? (await newestDeployment(context, api, project, channel));
+    const id = named ?? (await find(() => newestDeployment(context, api, project, channel)));
     const count = lines === undefined ? null : Math.min(limits.runtimeLogLinesMax, Math.max(1, lines));
     if (follow)
       return { deploymentId: id, status: await followBuild(context, api, id, { keep, lines: count }), log: "" };

@@ -5,6 +5,7 @@ import { endingOfRun } from "../../jobs/lines.ts";
 import { followRun, omittedText, readRun, readRunOutput } from "../../jobs/output.ts";
 import { createFilter } from "../../logs/filter.ts";
 import { splitLines } from "../../logs/lines.ts";
+import { askPatiently } from "../../poll.ts";
 
 const attemptMax = 1000;
 
@@ -39,20 +40,27 @@ export const jobsLogs = command({
       });
     const keep = createFilter(context.clock.now(), since, grep);
     const runId = runIdOf(named);
-    const { api, projectId, project: facts } = await findScope(context, { project });
-    const source = { api, projectId, runId, attempt };
+    const find = async () => {
+      const { api, projectId, project: facts } = await findScope(context, { project });
+      return { facts, source: { api, projectId, runId, attempt } };
+    };
     const tellEnd = (run: Parameters<typeof endingOfRun>[0]) => {
       const { text, mark } = endingOfRun(run, context.clock.now());
       context.afterwards(text, mark);
     };
     if (follow) {
       // It is looked for before anybody is told that it goes on.
-      await readRun(source);
+      const { facts, source } = await askPatiently(context, async () => {
+        const found = await find();
+        await readRun(found.source);
+        return found;
+      });
       context.onInterrupt(`The run goes on without you. End it with \`svc jobs cancel ${runId}\``);
       const run = await followRun(context, source, keep);
       tellEnd(run);
       return { project: facts, run, attempts: [], attempt: null, log: "", omittedBytes: 0, live: false };
     }
+    const { facts, source } = await find();
     const { run, attempts, output } = await readRunOutput(source);
     tellEnd(run);
     const none = { attempt: null, log: "", omittedBytes: 0, live: false };
