@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { openTenantPassword } from "../../databases/secrets.ts";
-import type { Owner, OwnerFacts } from "./owner.ts";
+import { type Owner, type OwnerFacts, withoutAttempts, withoutTimeline } from "./owner.ts";
 
 /** A backup has one task, and fails with it: nothing is lost by asking for another backup. */
 export const backup: Owner<OwnerFacts["backup"]> = {
@@ -50,11 +50,6 @@ export const backup: Owner<OwnerFacts["backup"]> = {
     return row !== undefined;
   },
 
-  findImageRepository: async () => null,
-  listWaiting: async () => [],
-  listOpenAttempts: async () => [],
-  // It has no timeline: what there is to say is its error.
-  hasLine: async () => true,
-  isNewLine: async () => false,
-  addLine: async () => {},
+  ...withoutAttempts,
+  ...withoutTimeline,
 };

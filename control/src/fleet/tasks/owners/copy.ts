@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { openKeeperPassword } from "../../databases/secrets.ts";
-import type { Owner, OwnerFacts } from "./owner.ts";
+import { type Owner, type OwnerFacts, withoutAttempts, withoutTimeline } from "./owner.ts";
 
 /** A copy has keepers, one after another, and proofs that it can be restored. It asks for them by itself. */
 export const copy: Owner<OwnerFacts["copy"]> = {
@@ -44,11 +44,6 @@ export const copy: Owner<OwnerFacts["copy"]> = {
     return row !== undefined;
   },
 
-  findImageRepository: async () => null,
-  listWaiting: async () => [],
-  listOpenAttempts: async () => [],
-  // It has no timeline: what there is to say is its state.
-  hasLine: async () => true,
-  isNewLine: async () => false,
-  addLine: async () => {},
+  ...withoutAttempts,
+  ...withoutTimeline,
 };

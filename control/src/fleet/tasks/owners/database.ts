@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { openAdminPassword } from "../../databases/secrets.ts";
 import { verifierOf } from "../../databases/verifier.ts";
-import type { Owner, OwnerFacts } from "./owner.ts";
+import { type Owner, type OwnerFacts, withoutAttempts, withoutTimeline } from "./owner.ts";
 
 /** A branch has servers, one after another, and runs nothing. It asks for another server by itself. */
 export const database: Owner<OwnerFacts["database"]> = {
@@ -34,12 +34,7 @@ export const database: Owner<OwnerFacts["database"]> = {
     return row !== undefined;
   },
 
-  findImageRepository: async () => null,
-  listWaiting: async () => [],
-  listOpenAttempts: async () => [],
   lockForRedo: async () => false,
-  // It has no timeline: what there is to say is its status.
-  hasLine: async () => true,
-  isNewLine: async () => false,
-  addLine: async () => {},
+  ...withoutAttempts,
+  ...withoutTimeline,
 };

@@ -129,3 +129,17 @@ export interface Owner<Facts> {
   isNewLine(tx: Db, id: string, phase: string): Promise<boolean>;
   addLine(tx: Db, id: string, line: Line): Promise<void>;
 }
+
+/** Of owners whose tasks have no attempts and no image of their own. */
+export const withoutAttempts = {
+  findImageRepository: async () => null,
+  listWaiting: async () => [],
+  listOpenAttempts: async () => [],
+} satisfies Partial<Owner<unknown>>;
+
+/** Of owners that have no timeline: what there is to say of one is its state, or its error. */
+export const withoutTimeline = {
+  hasLine: async () => true,
+  isNewLine: async () => false,
+  addLine: async () => {},
+} satisfies Partial<Owner<unknown>>;

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Owner, OwnerFacts } from "./owner.ts";
+import { type Owner, type OwnerFacts, withoutAttempts, withoutTimeline } from "./owner.ts";
 
 /** A screenshot has captures, one after another, each of which takes the place of what there was. It asks for them by itself. */
 export const screenshot: Owner<OwnerFacts["screenshot"]> = {
@@ -48,11 +48,6 @@ export const screenshot: Owner<OwnerFacts["screenshot"]> = {
     return row !== undefined;
   },
 
-  findImageRepository: async () => null,
-  listWaiting: async () => [],
-  listOpenAttempts: async () => [],
-  // It has no timeline: what there is to say is its error.
-  hasLine: async () => true,
-  isNewLine: async () => false,
-  addLine: async () => {},
+  ...withoutAttempts,
+  ...withoutTimeline,
 };

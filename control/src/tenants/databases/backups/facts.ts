@@ -2,11 +2,11 @@ import { sql } from "kysely";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { isHealthy } from "../../../fleet/cluster/keys.ts";
 import { specOf } from "../../../fleet/tasks/kinds/index.ts";
-import { oneShotFacts } from "../../../fleet/tasks/one-shot.ts";
+import { findOneShot } from "../../../fleet/tasks/one-shot.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Backup, Task } from "../../../stores/db/tables.ts";
 import { holdsBranch } from "../changes/store.ts";
-import type { BackupFacts, BackupTaskFacts } from "./steps.ts";
+import type { BackupFacts } from "./steps.ts";
 
 /** Everything that decides a backup's next step, read afresh; null when it is no more. */
 export async function readBackupFacts(
@@ -25,7 +25,7 @@ export async function readBackupFacts(
   if (row === undefined) return null;
   const { deleting_at, suspended_at, branch, age_ms, ...backup } = row;
   const [task, server, isHeld] = await Promise.all([
-    findTask(db, id),
+    findOneShot(db, fleet, id),
     findServer(db, backup.database_id),
     holdsBranch(db, backup.database_id),
   ]);
@@ -39,20 +39,10 @@ export async function readBackupFacts(
       branch,
       // One that is on its way out would end in the middle of it.
       server: isHeld ? null : server && servingAt(server, fleet),
-      task: task && taskFacts(task, fleet),
+      task: task && { ...task.facts, file: task.seen?.backup ?? null },
     },
   };
 }
-
-/** The newest task that was made for it. */
-const findTask = async (db: Db, backupId: string): Promise<Task | null> =>
-  (await db
-    .selectFrom("task")
-    .selectAll()
-    .where("owner_id", "=", backupId)
-    .orderBy("epoch", "desc")
-    .limit(1)
-    .executeTakeFirst()) ?? null;
 
 /** The task that is the server of a branch; null: there is none at present. */
 const findServer = async (db: Db, databaseId: string): Promise<Task | null> =>
@@ -72,9 +62,4 @@ function servingAt(task: Task, fleet: Pick<Fleet, "observation">): BackupFacts["
   if (nodeId === null || spec.kind !== "database") return null;
   const seen = fleet.observation(nodeId, id);
   return isHealthy(seen) ? { nodeId, image: spec.image } : null;
-}
-
-function taskFacts(task: Task, fleet: Pick<Fleet, "observation">): BackupTaskFacts {
-  const { facts, seen } = oneShotFacts(task, fleet);
-  return { ...facts, file: seen?.backup ?? null };
 }

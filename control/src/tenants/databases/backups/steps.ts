@@ -1,5 +1,6 @@
 // @pure
 import { type DatabaseStatus, limits } from "@svc/proto";
+import type { OneShot } from "../../../fleet/tasks/one-shot.ts";
 import type { BackupStatus } from "../../../stores/db/tables.ts";
 
 /** What a node said of the file that it pushed. */
@@ -10,13 +11,7 @@ export interface BackupFile {
 }
 
 /** The task that makes a backup. */
-export interface BackupTaskFacts {
-  taskId: string;
-  /** False: it was asked to go. */
-  wanted: boolean;
-  state: "waiting" | "running" | "completed" | "failed";
-  /** Why it failed, for people; null: it did not, or does not say. */
-  problem: string | null;
+export interface BackupTaskFacts extends OneShot {
   /** Null before it is completed. */
   file: BackupFile | null;
 }

@@ -1,19 +1,17 @@
 import { limits } from "@svc/proto";
-import { type Registry, RegistryError } from "@svc/registry";
+import type { Registry } from "@svc/registry";
 import type { Clock } from "@svc/runtime/clock";
-import { createWake } from "@svc/runtime/wake";
 import { clearAlert, raiseAlert } from "../../../fleet/alerts/raise.ts";
 import { repositories } from "../../../fleet/artifacts/repositories.ts";
 import { endPush } from "../../../fleet/artifacts/store.ts";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { removeTasks } from "../../../fleet/tasks/change.ts";
 import { backupTask } from "../../../fleet/tasks/kinds/backup.ts";
-import { insertTask } from "../../../fleet/tasks/store.ts";
+import { beginOneShot, isStored, oneShotWork } from "../../../fleet/tasks/one-shot-work.ts";
 import { planOfUser } from "../../../identity/plans/of-user.ts";
 import type { Log } from "../../../log.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Backup } from "../../../stores/db/tables.ts";
-import { recheckAfterMs } from "../../../stores/work/recheck.ts";
 import type { WorkHandler } from "../../../stores/work/worker.ts";
 import { readBackupFacts } from "./facts.ts";
 import { maxDumpBytes } from "./rules.ts";
@@ -29,33 +27,17 @@ export interface BackupWorkerDeps {
   log: Log;
 }
 
-/** Small databases take seconds: for so long a worker stays with one. */
-const holdMs = 15_000;
-const lookMs = 500;
-
-/**
- * Work of kind `backup`: brings a backup to its end. Each round reads everything and does one step, which looks again at what
- * it rests on; one that is repeated or cut off does no harm. What takes longer is looked at now and then.
- */
-export function backupWorker(deps: BackupWorkerDeps): WorkHandler {
-  const { clock, fleet } = deps;
-  return async (item, signal) => {
-    const { backupId } = item.payload as { backupId: string };
-    const wake = createWake(clock);
-    using _placements = fleet.onChange("placements", wake.signal);
-    while (!signal.aborted) {
-      const found = await readBackupFacts(deps, backupId);
-      if (found === null) return { state: "done" };
-      const step = nextBackupStep(found.facts);
-      if (step.do === "end") return { state: "done" };
-      if (step.do !== "wait") await perform(deps, found.backup, step);
-      else if (item.ageMs >= holdMs || found.facts.ageMs >= holdMs) {
-        return { retryAfterMs: recheckAfterMs(found.facts.ageMs), refund: true };
-      } else await wake.wait(lookMs, signal);
-    }
-    return { retryAfterMs: 0, refund: true };
-  };
-}
+/** Work of kind `backup`: brings a backup to its end. */
+export const backupWorker = (deps: BackupWorkerDeps): WorkHandler =>
+  oneShotWork(deps, {
+    async read(payload) {
+      const found = await readBackupFacts(deps, (payload as { backupId: string }).backupId);
+      if (found === null) return null;
+      const { backup, facts } = found;
+      return { backup, step: nextBackupStep(facts), ageMs: facts.ageMs, isFar: false };
+    },
+    perform: ({ backup }, step: Exclude<BackupStep, { do: "wait" | "end" }>) => perform(deps, backup, step),
+  });
 
 function perform(deps: BackupWorkerDeps, backup: Backup, step: Exclude<BackupStep, { do: "wait" | "end" }>) {
   switch (step.do) {
@@ -72,32 +54,19 @@ function perform(deps: BackupWorkerDeps, backup: Backup, step: Exclude<BackupSte
   }
 }
 
-/** In one transaction with the look whether there is one already: two workers ask for one task. */
-const startTask = (
-  { db }: BackupWorkerDeps,
-  { id, project_id }: Backup,
-  { nodeId, image }: { nodeId: string; image: string },
-): Promise<void> =>
-  db.transaction().execute(async (tx) => {
-    // The project comes before the backup in the order of locks.
-    const project = await tx
-      .selectFrom("project")
-      .select("owner_id")
-      .where("id", "=", project_id)
-      .forKeyShare()
-      .executeTakeFirst();
-    const backup = await lockOpenBackup(tx, id);
-    if (project === undefined || backup === null) return;
-    const known = await tx.selectFrom("task").select("id").where("owner_id", "=", id).limit(1).executeTakeFirst();
-    if (known !== undefined) return;
-    const { channel, engine, database_id: databaseId } = backup;
-    const work = {
-      ...{ databaseId, engine, image },
-      targetRepository: repositories.backup(project_id),
-      timeoutSeconds: limits.backupStuckSeconds,
-      maxDumpBytes: maxDumpBytes(await planOfUser(tx, project.owner_id)),
-    };
-    await insertTask(tx, { id, project_id, channel, pr_number: null }, backupTask(work, nodeId), { replica: 0 });
+const startTask = ({ db }: BackupWorkerDeps, of: Backup, { nodeId, image }: { nodeId: string; image: string }) =>
+  beginOneShot(db, of, {
+    lock: (tx) => lockOpenBackup(tx, of.id),
+    mayFollow: false,
+    async make(tx, { channel, engine, database_id: databaseId }, { owner_id }) {
+      const work = {
+        ...{ databaseId, engine, image },
+        targetRepository: repositories.backup(of.project_id),
+        timeoutSeconds: limits.backupStuckSeconds,
+        maxDumpBytes: maxDumpBytes(await planOfUser(tx, owner_id)),
+      };
+      return { task: backupTask(work, nodeId), of: { channel, pr_number: null } };
+    },
   });
 
 /** The node's word is checked: what people will download has to be there, as long as it says, and under this digest. */
@@ -108,7 +77,7 @@ async function accept(
 ): Promise<void> {
   const { db, log } = deps;
   const repository = repositories.backup(backup.project_id);
-  if (!(await isThere(deps, repository, file))) {
+  if (file.dumpBytes === 0 || !(await isStored(deps.registry, repository, file))) {
     return fail(deps, backup, "What the machine says that it stored is not in the registry.");
   }
   await db.transaction().execute(async (tx) => {
@@ -119,23 +88,6 @@ async function accept(
     await replaceOlder(tx, backup);
     log.info({ backupId: backup.id, projectId: backup.project_id, from: backup.status, to: "complete" }, "backup");
   });
-}
-
-/** False: there is no such file. Throws while the registry does not answer. */
-async function isThere(
-  { registry }: BackupWorkerDeps,
-  repository: string,
-  { digest, sizeBytes, dumpBytes }: BackupFile,
-): Promise<boolean> {
-  if (dumpBytes === 0) return false;
-  try {
-    const { manifest } = await registry.getManifest(repository, digest);
-    const [layer] = manifest.layers ?? [];
-    return layer?.size === sizeBytes && (await registry.sizeOfBlob(repository, layer.digest)) === sizeBytes;
-  } catch (error) {
-    if (error instanceof RegistryError && error.code !== "ARTIFACT_REGISTRY_UNAVAILABLE") return false;
-    throw error;
-  }
 }
 
 const alertOf = ({ project_id: projectId, channel: subject }: Backup) =>

@@ -1,11 +1,11 @@
 import { isIP } from "node:net";
 import { sql } from "kysely";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
-import { oneShotFacts } from "../../../fleet/tasks/one-shot.ts";
+import { findOneShot } from "../../../fleet/tasks/one-shot.ts";
 import type { Config } from "../../../settings/settings.ts";
 import type { Db } from "../../../stores/db/pool.ts";
-import type { Deployment, Screenshot, Task } from "../../../stores/db/tables.ts";
-import type { CaptureTaskFacts, ScreenshotFacts } from "./steps.ts";
+import type { Deployment, Screenshot } from "../../../stores/db/tables.ts";
+import type { ScreenshotFacts } from "./steps.ts";
 import { isLive, perOwnerMax } from "./store.ts";
 
 export interface ScreenshotFactsDeps {
@@ -35,7 +35,7 @@ export async function readScreenshotFacts(
   const { channel, pr_number, live, age_ms, ...screenshot } = row;
   const deployment = { channel, pr_number };
   const [task, crowded, host, address] = await Promise.all([
-    findTask(db, screenshot.id),
+    findOneShot(db, fleet, screenshot.id),
     isCrowded(db, screenshot),
     findHost(db, screenshot.project_id, deployment),
     findEdge(db, fleet),
@@ -50,7 +50,7 @@ export async function readScreenshotFacts(
       live: Boolean(live),
       crowded,
       site: isShown ? { image, url: urlOf(host, content), edge: edgeAt(address, content) } : null,
-      task: task && taskFacts(task, fleet),
+      task: task && { ...task.facts, file: task.seen?.capture ?? null },
     },
   };
 }
@@ -62,16 +62,6 @@ const urlOf = (host: string, { scheme, port }: Content): string => `${scheme}://
 /** Edges listen where the content's address says that they do. */
 const edgeAt = (address: string, { scheme, port }: Content): string =>
   `${isIP(address) === 6 ? `[${address}]` : address}${port || (scheme === "https" ? ":443" : ":80")}`;
-
-/** The newest task that was made for it. */
-const findTask = async (db: Db, screenshotId: string): Promise<Task | null> =>
-  (await db
-    .selectFrom("task")
-    .selectAll()
-    .where("owner_id", "=", screenshotId)
-    .orderBy("epoch", "desc")
-    .limit(1)
-    .executeTakeFirst()) ?? null;
 
 /** Whether the owner's other sites take all the room that one owner has. Two that look at once may both begin: it is no quota. */
 async function isCrowded(db: Db, { id, project_id: projectId }: Screenshot): Promise<boolean> {
@@ -115,9 +105,4 @@ async function findEdge(db: Db, fleet: Pick<Fleet, "nodeLostAt">): Promise<strin
     .execute();
   const known = edges.filter(({ address }) => address !== null && isIP(address) !== 0);
   return (known.find(({ id }) => fleet.nodeLostAt(id) === null) ?? known[0])?.address ?? null;
-}
-
-function taskFacts(task: Task, fleet: Pick<Fleet, "observation">): CaptureTaskFacts {
-  const { facts, seen } = oneShotFacts(task, fleet);
-  return { ...facts, file: seen?.capture ?? null };
 }

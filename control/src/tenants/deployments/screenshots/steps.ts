@@ -1,5 +1,6 @@
 // @pure
 import { limits } from "@svc/proto";
+import type { OneShot } from "../../../fleet/tasks/one-shot.ts";
 
 /** What a node said of the picture that it pushed. */
 export interface CaptureFile {
@@ -8,13 +9,7 @@ export interface CaptureFile {
 }
 
 /** The task that takes a picture. */
-export interface CaptureTaskFacts {
-  taskId: string;
-  /** False: it was asked to go. */
-  wanted: boolean;
-  state: "waiting" | "running" | "completed" | "failed";
-  /** Why it failed; null: it did not, or does not say. */
-  problem: string | null;
+interface CaptureTaskFacts extends OneShot {
   /** Null before it is completed. */
   file: CaptureFile | null;
 }

@@ -1,16 +1,14 @@
 import { limits } from "@svc/proto";
-import { type Registry, RegistryError } from "@svc/registry";
+import type { Registry } from "@svc/registry";
 import type { Clock } from "@svc/runtime/clock";
-import { createWake } from "@svc/runtime/wake";
 import { repositories } from "../../../fleet/artifacts/repositories.ts";
 import { endPush } from "../../../fleet/artifacts/store.ts";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { removeTasks } from "../../../fleet/tasks/change.ts";
 import { captureTask } from "../../../fleet/tasks/kinds/capture.ts";
-import { insertTask } from "../../../fleet/tasks/store.ts";
+import { beginOneShot, isStored, oneShotWork } from "../../../fleet/tasks/one-shot-work.ts";
 import type { Log } from "../../../log.ts";
 import type { Deployment, Screenshot } from "../../../stores/db/tables.ts";
-import { recheckAfterMs } from "../../../stores/work/recheck.ts";
 import type { WorkHandler } from "../../../stores/work/worker.ts";
 import { readScreenshotFacts, type ScreenshotFactsDeps } from "./facts.ts";
 import { type CaptureFile, nextScreenshotStep, type ScreenshotStep } from "./steps.ts";
@@ -23,33 +21,17 @@ export interface ScreenshotWorkerDeps extends ScreenshotFactsDeps {
   log: Log;
 }
 
-/** A picture takes seconds: for so long a worker stays with one that a node is at. */
-const holdMs = 15_000;
-const lookMs = 500;
-
-/**
- * Work of kind `screenshot`: brings a capture to its end. Each round reads everything and does one step, which looks again at
- * what it rests on; one that is repeated or cut off does no harm. What takes longer is looked at now and then.
- */
-export function screenshotWorker(deps: ScreenshotWorkerDeps): WorkHandler {
-  const { clock, fleet } = deps;
-  return async (item, signal) => {
-    const { deploymentId } = item.payload as { deploymentId: string };
-    const wake = createWake(clock);
-    using _placements = fleet.onChange("placements", wake.signal);
-    while (!signal.aborted) {
-      const found = await readScreenshotFacts(deps, deploymentId);
-      if (found === null) return { state: "done" };
-      const step = nextScreenshotStep(found.facts);
-      if (step.do === "end") return { state: "done" };
-      if (step.do !== "wait") await perform(deps, found, step);
-      else if (found.facts.task === null || item.ageMs >= holdMs || found.facts.ageMs >= holdMs) {
-        return { retryAfterMs: recheckAfterMs(found.facts.ageMs), refund: true };
-      } else await wake.wait(lookMs, signal);
-    }
-    return { retryAfterMs: 0, refund: true };
-  };
-}
+/** Work of kind `screenshot`: brings a capture to its end. */
+export const screenshotWorker = (deps: ScreenshotWorkerDeps): WorkHandler =>
+  oneShotWork(deps, {
+    async read(payload) {
+      const found = await readScreenshotFacts(deps, (payload as { deploymentId: string }).deploymentId);
+      if (found === null) return null;
+      const { facts, ...of } = found;
+      return { of, step: nextScreenshotStep(facts), ageMs: facts.ageMs, isFar: facts.task === null };
+    },
+    perform: ({ of }, step: Exclude<ScreenshotStep, { do: "wait" | "end" }>) => perform(deps, of, step),
+  });
 
 interface Pictured {
   screenshot: Screenshot;
@@ -71,31 +53,18 @@ function perform(deps: ScreenshotWorkerDeps, of: Pictured, step: Exclude<Screens
   }
 }
 
-/** In one transaction with the look whether there is one already: two workers ask for one task. */
 const startTask = (
   { db }: ScreenshotWorkerDeps,
-  { screenshot: { id, project_id }, deployment }: Pictured,
-  { image, url, edge }: Extract<ScreenshotStep, { do: "startTask" }>["site"],
-): Promise<void> =>
-  db.transaction().execute(async (tx) => {
-    // The project comes before the screenshot in the order of locks.
-    const project = await tx
-      .selectFrom("project")
-      .select("id")
-      .where("id", "=", project_id)
-      .forKeyShare()
-      .executeTakeFirst();
-    if (project === undefined || (await lockPending(tx, id)) === null) return;
-    const known = await tx
-      .selectFrom("task")
-      .select("id")
-      .where("owner_id", "=", id)
-      .where("desired", "=", "running")
-      .limit(1)
-      .executeTakeFirst();
-    if (known !== undefined) return;
-    const task = captureTask({ image, url, edge, targetRepository: repositories.screenshot(project_id) });
-    await insertTask(tx, { id, project_id, ...deployment }, task, { replica: 0 });
+  { screenshot, deployment: { channel, pr_number } }: Pictured,
+  site: Extract<ScreenshotStep, { do: "startTask" }>["site"],
+) =>
+  beginOneShot(db, screenshot, {
+    lock: (tx) => lockPending(tx, screenshot.id),
+    mayFollow: true,
+    make: async () => ({
+      task: captureTask({ ...site, targetRepository: repositories.screenshot(screenshot.project_id) }),
+      of: { channel, pr_number },
+    }),
   });
 
 /** The node's word is checked: what people will look at has to be there, as long as it says, and under this digest. */
@@ -107,7 +76,7 @@ async function accept(
   const { db, log } = deps;
   const { id, project_id: projectId, deployment_id: deploymentId } = of.screenshot;
   const repository = repositories.screenshot(projectId);
-  if (!(await isThere(deps, repository, file))) {
+  if (!isPicture(file) || !(await isStored(deps.registry, repository, file))) {
     return fail(deps, of, { taskId, reason: "What the machine says that it stored is not in the registry." });
   }
   await db.transaction().execute(async (tx) => {
@@ -119,22 +88,8 @@ async function accept(
   });
 }
 
-/** False: there is no such picture, or a larger one than any may be. Throws while the registry does not answer. */
-async function isThere(
-  { registry }: ScreenshotWorkerDeps,
-  repository: string,
-  { digest, sizeBytes }: CaptureFile,
-): Promise<boolean> {
-  if (sizeBytes === 0 || sizeBytes > limits.screenshotBytesMax) return false;
-  try {
-    const { manifest } = await registry.getManifest(repository, digest);
-    const [layer] = manifest.layers ?? [];
-    return layer?.size === sizeBytes && (await registry.sizeOfBlob(repository, layer.digest)) === sizeBytes;
-  } catch (error) {
-    if (error instanceof RegistryError && error.code !== "ARTIFACT_REGISTRY_UNAVAILABLE") return false;
-    throw error;
-  }
-}
+/** Larger than any may be is none either. */
+const isPicture = ({ sizeBytes }: CaptureFile): boolean => sizeBytes > 0 && sizeBytes <= limits.screenshotBytesMax;
 
 const fail = (
   { db, log }: ScreenshotWorkerDeps,
