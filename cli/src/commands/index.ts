@@ -28,6 +28,7 @@ export const commandIndex: readonly CommandEntry[] = [
   { name: "metrics", load: async () => (await import("./metrics.ts")).metrics },
   { name: "analytics", load: async () => (await import("./analytics.ts")).analytics },
   { name: "open", load: async () => (await import("./open.ts")).open },
+  { name: "screenshot", load: async () => (await import("./screenshot.ts")).screenshot },
   { name: "verify", load: async () => (await import("./verify.ts")).verify },
   { name: "stop", load: async () => (await import("./stop.ts")).stop },
   { name: "start", load: async () => (await import("./start.ts")).start },

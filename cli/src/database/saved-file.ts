@@ -4,8 +4,10 @@ import { dirname, join } from "node:path";
 import { isFileError } from "@svc/runtime/durable-file";
 import { CliError } from "../errors.ts";
 
+const usualFlag = "--output <path>";
+
 /** What somebody names as the place of a file: the file, or a directory that is there, in which it is called `name`. */
-export async function placeOf(output: string, name: string): Promise<string> {
+export async function placeOf(output: string, name: string, placeFlag = usualFlag): Promise<string> {
   const path = (await isDirectory(output)) ? join(output, name) : output;
   if (!(await isDirectory(dirname(path))))
     throw new CliError("CLI_INVALID_USAGE", `There is no directory ${dirname(path)}`, {
@@ -17,7 +19,7 @@ export async function placeOf(output: string, name: string): Promise<string> {
   });
   if (there === null || there.isFile()) return path;
   throw new CliError("CLI_INVALID_USAGE", `${path} is there and no file; nothing was written`, {
-    hint: "Name another one with --output <path>",
+    hint: `Name another one with ${placeFlag}`,
   });
 }
 
@@ -37,13 +39,18 @@ async function isDirectory(path: string): Promise<boolean> {
 export async function saveWhole(
   path: string,
   chunks: AsyncIterable<Buffer>,
-  { what, check = () => {} }: { what: string; check?(sizeBytes: number): void },
+  {
+    what,
+    check = () => {},
+    placeFlag = usualFlag,
+  }: { what: string; check?(sizeBytes: number): void; placeFlag?: string },
 ): Promise<number> {
+  const refuse = cannotWrite(what, placeFlag);
   const temporary = `${path}.${randomBytes(6).toString("hex")}.tmp`;
   try {
-    const sizeBytes = await writeAll(temporary, chunks, cannotWrite(what));
+    const sizeBytes = await writeAll(temporary, chunks, refuse);
     check(sizeBytes);
-    await rename(temporary, path).catch(cannotWrite(what));
+    await rename(temporary, path).catch(refuse);
     return sizeBytes;
   } catch (thrown) {
     await rm(temporary, { force: true });
@@ -68,11 +75,11 @@ async function writeAll(
 
 /** A full disk is no trouble of the network. */
 const cannotWrite =
-  (what: string) =>
+  (what: string, placeFlag: string) =>
   (cause: unknown): never => {
     const why = cause instanceof Error ? cause.message : String(cause);
     throw new CliError("CLI_INVALID_USAGE", `${what} cannot be written: ${why}`, {
       cause,
-      hint: "Name another place with --output <path>",
+      hint: `Name another place with ${placeFlag}`,
     });
   };
