@@ -177,6 +177,26 @@ describe("the webhook", () => {
     expect((await alertsOf(project)).webhook).toBeNull();
   });
 
+  test("is set ten times, and then once a minute, over all projects of an owner, who is told when", async () => {
+    const busy = await api.newUser();
+    const [one, other] = [await api.newProject(busy), await api.newProject(busy)];
+    const set = (project: Project, user = busy) =>
+      api.call("PUT", path(project, "/webhook"), {
+        ...{ session: user.session, body: { url: "https://hooks.example.test/busy" } },
+      });
+    for (let at = 0; at < 10; at += 1) expect((await set(at % 2 === 0 ? one : other)).status).toBe(200);
+    const kept = await api.db.selectFrom("alert_webhook").select("id").where("project_id", "=", one.id).execute();
+    const refused = await set(one);
+    expect(told(refused)).toEqual([429, "RATE_LIMITED"]);
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+    // What it was goes on.
+    const left = await api.db.selectFrom("alert_webhook").select("id").where("project_id", "=", one.id).execute();
+    expect(left).toEqual(kept);
+    expect((await set(await api.newProject(owner), owner)).status).toBe(200);
+    await sql`update attempt_bucket set at = at - interval '61 seconds'`.execute(api.db);
+    expect((await set(other)).status).toBe(200);
+  });
+
   test("is called once when it is set, and then when something begins and when it is over, signed", async () => {
     const project = await api.newProject(owner);
     const receiver = await startReceiver();

@@ -9,6 +9,8 @@ import {
 } from "@svc/proto";
 import { type Egress, EgressBlocked } from "@svc/registry";
 import { recordAudit } from "../../http/audit.ts";
+import { ApiError } from "../../http/errors.ts";
+import { takeAttempt } from "../../identity/limits/attempts.ts";
 import { databaseClock } from "../../stores/db/clock.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Project } from "../../stores/db/tables.ts";
@@ -24,6 +26,9 @@ import { notCalled } from "./send.ts";
 import { newSecret } from "./sign.ts";
 import { findSetting, findWebhook, listOpen, lockSetting } from "./store.ts";
 import { webhookView } from "./view.ts";
+
+/** Of all projects of an owner: each address that is set is called once, wherever it leads. */
+const settingWebhooks = { capacity: 10, secondsPerToken: 60 };
 
 const path = "/projects/:id/alerts";
 const webhookPath = `${path}/webhook`;
@@ -104,13 +109,18 @@ const put = endpoint({
   params: idParams,
   body: putAlertWebhookInput,
   reply: alertSecretReply,
-  errors: ["VALIDATION"],
+  errors: ["VALIDATION", "RATE_LIMITED"],
   async handle({ db, secrets, webhookEgress }, { caller, params, body, address }) {
     await getProject(db, caller, params.id);
     const url = await readUrl(webhookEgress, body.url);
     return db.transaction().execute(async (tx) => {
       const project = await getProject(tx, caller, params.id, { lock: true });
       await lockSetting(tx, project.id);
+      const wait = await takeAttempt(tx, { what: "alert-webhook", whose: project.owner_id }, settingWebhooks);
+      if (wait !== null) {
+        const message = "Webhooks of your projects were set often just now. Try again in a minute.";
+        throw new ApiError("RATE_LIMITED", { message, retryAfterSeconds: wait });
+      }
       const secret = newSecret();
       const webhook = await insertWebhook(tx, secrets, { projectId: project.id, url: url.href, secret });
       const now = await databaseClock(tx);
