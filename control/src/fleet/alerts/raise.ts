@@ -1,4 +1,5 @@
 import { type AlertEvent, limits, stripControl } from "@svc/proto";
+import { sql } from "kysely";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Channel } from "../../stores/db/tables.ts";
 import { enqueue } from "../../stores/work/queue.ts";
@@ -21,7 +22,12 @@ export interface AlertPlace {
 /** What a work item of kind `alert` carries. Without `says`: it is time to look again. */
 export interface AlertWork {
   projectId: string;
-  says?: Omit<AlertPlace, "projectId"> & { isOn: boolean; detail: string };
+  says?: Omit<AlertPlace, "projectId"> & {
+    isOn: boolean;
+    detail: string;
+    /** What it is about is gone; to a control of before that was said, it is over. */
+    isGone?: boolean;
+  };
 }
 
 /** Items of a project are dealt with in the order in which they were said. */
@@ -40,15 +46,33 @@ export async function clearAlert(tx: Db, { projectId, event, subject }: AlertPla
   await say(tx, { projectId, says: { event, subject, isOn: false, detail: "" } });
 }
 
-/** What it is about is gone, so that it can be neither wrong nor well: nobody is told anything. */
-export async function dropAlert(tx: Db, { projectId, event, subject }: AlertPlace): Promise<void> {
+/**
+ * What it is about is gone, so that it can be neither wrong nor well: nobody is told anything. What was said of it before and
+ * nobody has heard yet goes with it; what somebody hears at this moment is followed by a word that it is gone.
+ */
+export async function dropAlert(tx: Db, place: AlertPlace): Promise<void> {
+  const { projectId, event, subject } = place;
   await tx
     .deleteFrom("alert")
     .where("project_id", "=", projectId)
     .where("event", "=", event)
     .where("subject", "=", subject)
     .execute();
+  await tx.deleteFrom("work_item").where(saysOf(place)).where("state", "in", ["queued", "failed"]).execute();
+  const heard = await tx
+    .selectFrom("work_item")
+    .select("id")
+    .where(saysOf(place))
+    .where("state", "in", ["queued", "running", "failed"])
+    .limit(1)
+    .executeTakeFirst();
+  if (heard !== undefined)
+    await say(tx, { projectId, says: { event, subject, isOn: false, detail: "", isGone: true } });
 }
+
+const saysOf = ({ projectId, event, subject }: AlertPlace) =>
+  sql<boolean>`key = ${alertKey(projectId)} and kind = ${alertWork}
+    and payload #>> '{says,event}' = ${event} and payload #>> '{says,subject}' = ${subject}`;
 
 /** How alerts and people name a channel, or the preview of one pull request. */
 export const channelSubject = (channel: Channel, prNumber: number | null): string =>

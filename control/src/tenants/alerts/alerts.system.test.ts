@@ -6,7 +6,7 @@ import type { Clock } from "@svc/runtime/clock";
 import { systemClock } from "@svc/runtime/system";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { clearAlert, dropAlert, raiseAlert } from "../../fleet/alerts/raise.ts";
+import { alertWork, clearAlert, dropAlert, raiseAlert } from "../../fleet/alerts/raise.ts";
 import { createAuthority, createServerCertificate } from "../../fleet/ca/certificates.ts";
 import { addressSet } from "../../fleet/images/address-set.ts";
 import { createWebhookEgress } from "../../fleet/images/egress.ts";
@@ -515,6 +515,31 @@ test("nobody is told of what is gone, of projects that go, and by an address tha
   expect(await mailsOf(theirs)).toEqual([]);
   expect((await api.call("GET", path(theirs), { session: unknown.session })).body.alerts.email).toBeNull();
 });
+
+test.each(["is queued", "is being heard"])(
+  "what is gone does not come back by what was said before and %s",
+  async (when) => {
+    const project = await api.newProject(owner);
+    const about = { projectId: project.id, event: "jobFailed", subject: "nightly" } as const;
+    await raiseAlert(api.db, { ...about, subject: "other", detail: "Exit code 1." });
+    await work();
+    await raiseAlert(api.db, { ...about, detail: "Exit code 2." });
+    const said =
+      when === "is queued" ? null : await claimWork(api.db, { kinds: [alertWork], owner: "b", leaseMs: 60_000 });
+    await api.db.transaction().execute((tx) => dropAlert(tx, about));
+    if (said !== null) {
+      const outcome = await handlers()[alertWork]?.(said, new AbortController().signal);
+      await finishWork(api.db, said, "b", outcome ?? { state: "done" });
+    }
+    await work();
+    expect((await alertsOf(project)).open).toMatchObject([{ subject: "other" }]);
+
+    // A job of its name may fail again, and then it is news.
+    await raiseAlert(api.db, { ...about, detail: "Exit code 3." });
+    await work();
+    expect((await alertsOf(project)).open).toMatchObject([{ subject: "nightly", detail: "Exit code 3." }, {}]);
+  },
+);
 
 test("what was over long ago is forgotten, and all of it with its project", async () => {
   const project = await api.newProject(owner);

@@ -69,6 +69,22 @@ export async function findAlert(db: Db, projectId: string, event: AlertEvent, su
   return row === undefined ? null : alertOf(row);
 }
 
+/** What it is about is gone. What a later word than this said of it stays: there is something of that name again. */
+export async function forgetAlert(
+  tx: Db,
+  projectId: string,
+  { event, subject }: Pick<Alert, "event" | "subject">,
+  wordId: number,
+): Promise<void> {
+  await tx
+    .deleteFrom("alert")
+    .where("project_id", "=", projectId)
+    .where("event", "=", event)
+    .where("subject", "=", subject)
+    .where("word_id", "<", wordId)
+    .execute();
+}
+
 /** Those of which the owner may not know all. */
 export async function listUntold(db: Db, projectId: string): Promise<Alert[]> {
   const rows = await db

@@ -13,6 +13,7 @@ import { hear, look, type Message } from "./steps.ts";
 import {
   findAlert,
   findWebhook,
+  forgetAlert,
   listUntold,
   lockSetting,
   paceOf,
@@ -50,7 +51,8 @@ function hearWorker({ db, mailer, clock = databaseClock }: AlertDeps): WorkHandl
       if (project === null) return;
       const setting = await lockSetting(tx, projectId);
       const now = await clock(tx);
-      if (says !== undefined) {
+      if (says?.isGone) await forgetAlert(tx, projectId, says, item.id);
+      else if (says !== undefined) {
         const known = await findAlert(tx, projectId, says.event, says.subject);
         const heard = hear(known, { ...says, at: await saidAt(tx, item.id, now), id: item.id });
         if (heard !== null) await putAlert(tx, projectId, heard);

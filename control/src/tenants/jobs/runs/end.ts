@@ -3,15 +3,15 @@ import { sql } from "kysely";
 import { jobRunTopic } from "../../../fleet/cluster/topics.ts";
 import { notify } from "../../../stores/db/notify.ts";
 import type { Db } from "../../../stores/db/pool.ts";
-import type { JobRun } from "../../../stores/db/tables.ts";
+import type { Job, JobRun } from "../../../stores/db/tables.ts";
 import { type NamedJob, tellOfEnd } from "../alert.ts";
 import type { Ending } from "./rules.ts";
 
 /** Locks the job of a run, which comes before the run's own row; null when it is gone. */
-export async function lockJob(tx: Db, jobId: string): Promise<NamedJob | null> {
+export async function lockJob(tx: Db, jobId: string): Promise<(NamedJob & Pick<Job, "retired_at">) | null> {
   const job = await tx
     .selectFrom("job")
-    .select(["project_id", "channel", "pr_number", "name"])
+    .select(["project_id", "channel", "pr_number", "name", "retired_at"])
     .where("id", "=", jobId)
     .forNoKeyUpdate()
     .executeTakeFirst();
@@ -40,7 +40,8 @@ export async function endRun(
   if (status === "succeeded") {
     await tx.updateTable("job").set({ last_success_at: sql<Date>`now()` }).where("id", "=", jobId).execute();
   }
-  await tellOfEnd(tx, job, run);
+  // Of a job that is no more nobody is told any more, also when a run of it goes on for a while.
+  if (job.retired_at === null) await tellOfEnd(tx, job, run);
   // It may be begun from now on, and waits for room from now on.
   await tx
     .updateTable("job_run")
