@@ -207,7 +207,9 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         runLoop({ ...loop("job runs"), wake: jobRuns, restMs: restMs.jobRuns, periodMs: jobRunsMs }, () =>
           driveJobRuns({ clock, db, etcd, fleet, leadership, log }),
         ),
-        runLoop({ ...loop("runs"), wake: aWake(), periodMs: housekeepingMs }, () => sweepRuns({ clock, db, etcd })),
+        runLoop({ ...loop("runs"), wake: aWake(), periodMs: housekeepingMs }, async () => {
+          await sweepRuns({ clock, db, etcd, log });
+        }),
         runLoop({ ...loop("resources"), wake: aWake(), periodMs: foldMs }, async () => {
           await foldSamples(db);
         }),

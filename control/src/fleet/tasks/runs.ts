@@ -1,10 +1,12 @@
 import type { Clock } from "@svc/runtime/clock";
+import type { Log } from "../../log.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import { isRunOver, keyParts, keys, prefix, type RunValue, runValue } from "../cluster/keys.ts";
 import type { SeenRun } from "./attempts.ts";
 import { listWaiting } from "./owners/index.ts";
+import { type RunOwner, readRecords } from "./run-records.ts";
 
 /**
  * An attempt that was offered to a node; null when there is no record of it. The view may be behind, and what is not
@@ -45,23 +47,21 @@ async function cancel(
 /**
  * Takes attempts back whose outcome nobody waits for any more: what may still run is asked to end, and the record
  * of what is over goes. True once there is no record left. A record stays until the node has answered, since a
- * node that is away may still run the command.
+ * node that is away may still run the command; and one that only a newer version knows until that has seen to it.
  */
 export async function endRuns(
   { clock, etcd }: { clock: Clock; etcd: Etcd },
-  isUnwanted: (run: RunValue) => boolean,
+  isUnwanted: (run: RunOwner) => boolean,
 ): Promise<boolean> {
   // Not from the view: what it does not show yet would be taken for ended.
-  const { entries } = await etcd.range(prefix.runs);
-  const left = entries
-    .map(({ key, value, modRevision }) => ({ key, modRevision, run: runValue.parse(JSON.parse(value)) }))
-    .filter(({ run }) => isUnwanted(run));
+  const { known, unknown } = readRecords((await etcd.range(prefix.runs)).entries);
+  const left = known.filter(({ run }) => isUnwanted(run));
   for (const { key, modRevision, run } of left) {
     if (!isRunOver(run.state)) await cancel(etcd, { key, modRevision, run }, clock.now());
     // Whoever owns the node's stream has told the agent, and tells it again should it ask.
     else await etcd.txn({ guards: [{ key, compare: "modRevision", value: modRevision }], ops: [{ delete: { key } }] });
   }
-  return left.length === 0;
+  return left.length === 0 && !unknown.some((owner) => owner !== null && isUnwanted(owner));
 }
 
 /**
@@ -74,10 +74,10 @@ export async function settleRuns(
   settle: (run: RunValue) => RunValue | null,
 ): Promise<RunValue[]> {
   const written: RunValue[] = [];
-  const { entries } = await etcd.range(prefix.runs);
-  for (const { key, value, modRevision } of entries) {
+  const { known } = readRecords((await etcd.range(prefix.runs)).entries);
+  for (const { key, run, modRevision } of known) {
     if (!nodeIds.has(keyParts(key, prefix.runs)[0] ?? "")) continue;
-    const next = settle(runValue.parse(JSON.parse(value)));
+    const next = settle(run);
     if (next === null) continue;
     const { succeeded } = await etcd.txn({
       guards: [{ key, compare: "modRevision", value: modRevision }],
@@ -90,14 +90,17 @@ export async function settleRuns(
 
 /**
  * Ends what is left of attempts whose owner is over or gone: a worker that stalled may have written an offer after
- * everybody else had cleared up.
+ * everybody else had cleared up. Returns how many records there are that only a newer version knows, and which stay.
  */
-export async function sweepRuns(deps: { clock: Clock; db: Db; etcd: Etcd }): Promise<void> {
+export async function sweepRuns(deps: { clock: Clock; db: Db; etcd: Etcd; log: Log }): Promise<number> {
   // Runs first: an owner that waits after that waited before, and its run is left alone.
-  const { entries } = await deps.etcd.range(prefix.runs);
-  const runs = entries.map(({ value }) => runValue.parse(JSON.parse(value)));
-  if (runs.length === 0) return;
+  const { known, unknown } = readRecords((await deps.etcd.range(prefix.runs)).entries);
+  if (unknown.length > 0)
+    deps.log.warn({ count: unknown.length }, "runs of a kind that this version does not know stay");
+  if (known.length === 0) return unknown.length;
+  const runs = known.map(({ run }) => run);
   const waiting = await listWaiting(deps.db, runs);
   const unwanted = new Set(runs.map(({ ownerId }) => ownerId).filter((ownerId) => !waiting.has(ownerId)));
   await endRuns(deps, ({ ownerId }) => unwanted.has(ownerId));
+  return unknown.length;
 }
