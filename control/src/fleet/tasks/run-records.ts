@@ -9,7 +9,7 @@ interface Entry {
 }
 
 /** A record of an attempt as it stands in etcd. */
-export interface RunRecord {
+interface RunRecord {
   key: string;
   modRevision: bigint;
   run: RunValue;
@@ -21,7 +21,7 @@ export type RunOwner = Pick<RunValue, "ownerId" | "projectId">;
 /** Of a record of a kind or shape that this version does not know, as far as that can be read. */
 const ownerValue = z.object({ ownerId: z.string(), projectId: z.string() });
 
-export interface RunRecords {
+interface RunRecords {
   known: RunRecord[];
   /** A newer control wrote these, which alone knows what may be done about them: null of one that does not say whose it is. */
   unknown: (RunOwner | null)[];
