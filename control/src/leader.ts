@@ -19,8 +19,9 @@ import { createLinkHistory } from "./fleet/nodes/events/links.ts";
 import { clearGone } from "./fleet/nodes/fence/fence.ts";
 import { noteFenceRequired } from "./fleet/nodes/fence/required.ts";
 import { createKeeper } from "./fleet/replicas/keeper.ts";
+import { clean, type Dirty, dirtyByKeys, dirtyByNotice } from "./fleet/routes/dirty.ts";
 import type { GateSecret } from "./fleet/routes/gate.ts";
-import { publishOnce } from "./fleet/routes/publisher.ts";
+import { createPublisher } from "./fleet/routes/publisher.ts";
 import { createScheduler } from "./fleet/scheduler/scheduler.ts";
 import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
 import { sweepRuns } from "./fleet/tasks/runs.ts";
@@ -141,18 +142,30 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
     async lead(leadership) {
       const aWake = () => createWake(clock);
       const [tasks, routes, crashes, replicas] = [aWake(), aWake(), aWake(), aWake()];
-      const [drains, fences, jobs, jobRuns] = [aWake(), aWake(), aWake(), aWake()];
+      const [drains, fences, jobs, jobRuns, allRoutes] = [aWake(), aWake(), aWake(), aWake(), aWake()];
       const wakeAll = (...wakes: Wake[]) => {
         for (const wake of wakes) wake.signal();
       };
+      const clusterEpoch = deps.clusterEpoch ?? 1;
+      const publisher = createPublisher({ db, fleet, leadership, gateSecret, clusterEpoch, log }, allRoutes.signal);
+      const noteRoutes = (dirty: Dirty): void => {
+        publisher.note(dirty);
+        routes.signal();
+      };
       using _tasks = listener.on(taskTopic, () => wakeAll(tasks, replicas, drains));
       using _fences = listener.on(nodeTopic, fences.signal);
-      using _routes = listener.on(routeTopic, routes.signal);
+      using _routes = listener.on(routeTopic, (payload) => noteRoutes(dirtyByNotice(payload)));
       using _jobRuns = listener.on(jobRunTopic, jobRuns.signal);
       using _runs = fleet.onChange("runs", jobRuns.signal);
       using _jobs = listener.on(jobTopic, jobs.signal);
-      using _nodes = fleet.onChange("nodes", () => wakeAll(tasks, routes, replicas));
-      using _placements = fleet.onChange("placements", () => wakeAll(tasks, routes, crashes, replicas));
+      using _nodes = fleet.onChange("nodes", () => {
+        wakeAll(tasks, replicas);
+        noteRoutes({ ...clean, everything: true });
+      });
+      using _placements = fleet.onChange("placements", (changes) => {
+        wakeAll(tasks, crashes, replicas);
+        noteRoutes(dirtyByKeys(changes));
+      });
       using _table = fleet.onChange("routes", () => wakeAll(routes, replicas));
       using _edges = fleet.onChange("edges", () => wakeAll(replicas, drains));
       const storms = createStormWatch({ db, fleet, leadership, leaderId: serverId, leadingSince: fleet.now(), log });
@@ -179,10 +192,9 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
           { ...loop("scheduler"), wake: tasks, restMs: restMs.scheduler },
           createScheduler({ clock, db, etcd, fleet, leadership, log, metrics, memory: deps.memory, windowMs }),
         ),
-        runLoop({ ...loop("routes"), wake: routes, restMs: restMs.routes }, () =>
-          takeTurns(() =>
-            publishOnce({ db, fleet, leadership, gateSecret, clusterEpoch: deps.clusterEpoch ?? 1, log }),
-          ),
+        runLoop({ ...loop("routes"), wake: routes, restMs: restMs.routes }, () => takeTurns(publisher.publishNoted)),
+        runLoop({ ...loop("all routes"), wake: allRoutes, restMs: restMs.routes }, () =>
+          takeTurns(publisher.publishAll),
         ),
         runLoop(
           { ...loop("replicas"), wake: replicas, restMs: restMs.replicas },

@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Node } from "../../stores/db/tables.ts";
 
@@ -16,12 +17,13 @@ export type ReplicaNode =
 
 export type FleetNode = Pick<Node, "id" | "lifecycle" | "drain" | "quarantined_at" | "engine_stalled">;
 
-/** Every node with what its operators and the link say of it. */
-export async function readNodes(db: Db): Promise<Map<string, FleetNode>> {
+/** Every node, or those of `ids`, with what its operators and the link say of it. */
+export async function readNodes(db: Db, ids?: readonly string[]): Promise<Map<string, FleetNode>> {
   const rows = await db
     .selectFrom("node")
     .select(["id", "lifecycle", "drain", "quarantined_at", "engine_stalled"])
     .where("role", "=", "node")
+    .$if(ids !== undefined, (query) => query.where("id", "=", sql<string>`any(${ids}::uuid[])`))
     .execute();
   return new Map(rows.map((row) => [row.id, row]));
 }

@@ -3,7 +3,7 @@
 /** Announced when a node's row was fenced or removed, so that its stream ends at once, and when an edge's row changes at all. */
 export const nodeTopic = "svc_node";
 
-/** Topic on which changes of what hosts serve are announced to the leader. */
+/** Topic on which changes of what hosts serve are announced to the leader: with the id of the project, or "" for any. */
 export const routeTopic = "svc_routes";
 
 /** Topic on which changes of `task` rows are announced to the leader. */

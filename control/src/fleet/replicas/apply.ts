@@ -67,7 +67,7 @@ export async function applySteps(
         .where("id", "in", retired)
         .where("retiring_at", "is", null)
         .execute();
-      await notify(tx, routeTopic);
+      await notify(tx, routeTopic, project.id);
     }
     const manifest = storedManifestSchema.parse(deployment.manifest);
     await removeTasks(tx, removed, { drainSeconds: drainSecondsAfter(drainSecondsIn(manifest, plan), drainMs) });

@@ -18,11 +18,36 @@ export interface Unrecorded {
 export const holdsProjects = async (db: Db): Promise<boolean> =>
   (await db.selectFrom("project").select("id").limit(1).executeTakeFirst()) !== undefined;
 
-/** Every host with what decides what it serves, from Postgres and the nodes' reports. */
+/** Some of the sites. */
+export interface Scope {
+  projectIds: readonly string[];
+  /** Whosever they are by now. */
+  hosts: readonly string[];
+}
+
+/** The projects of these containers; of other tasks none. */
+export async function projectsOfContainers(db: Db, taskIds: readonly string[]): Promise<string[]> {
+  if (taskIds.length === 0) return [];
+  const rows = await db
+    .selectFrom("task")
+    .innerJoin("deployment", "deployment.id", "task.owner_id")
+    .select("deployment.project_id")
+    .distinct()
+    .where("task.id", "=", sql<string>`any(${taskIds}::uuid[])`)
+    .where("task.kind", "=", "serve")
+    .execute();
+  return rows.map(({ project_id }) => project_id);
+}
+
+/**
+ * Every host with what decides what it serves, from Postgres and the nodes' reports. With a scope every host of its
+ * projects and every one of its hosts, each as it would be without.
+ */
 export async function readHostFacts(
   db: Db,
   fleet: Fleet,
   gateSecret: GateSecret,
+  scope: Scope | null = null,
 ): Promise<{ facts: HostFacts[]; unrecorded: Unrecorded[] }> {
   const rows = await db
     .selectFrom("site_host")
@@ -55,8 +80,17 @@ export async function readHostFacts(
     // Of thousands of manifests nothing else is needed.
     .select(sql<boolean>`coalesce(deployment.manifest #>> '{app,spa}' = 'true', false)`.as("spa"))
     .where("project.deleting_at", "is", null)
+    .$if(scope !== null, (query) =>
+      query.where((where) =>
+        where.or([
+          where("site_host.project_id", "=", sql<string>`any(${scope?.projectIds}::uuid[])`),
+          where("site_host.host", "=", sql<string>`any(${scope?.hosts}::text[])`),
+        ]),
+      ),
+    )
     .execute();
-  const { containers, unrecorded } = await readContainers(db, fleet);
+  const deploymentIds = new Set(rows.flatMap(({ deployment_id: id }) => id ?? []));
+  const { containers, unrecorded } = await readContainers(db, fleet, scope && [...deploymentIds]);
   const gates = new Map<string, string>();
   const gateFor = (projectId: string, passwordHash: string): string => {
     const gate = gates.get(projectId) ?? gateOf(gateSecret, projectId, passwordHash).revision;
@@ -104,20 +138,24 @@ function activeOf(row: ActiveRow, containers: ReadonlyMap<string, Container[]>):
   return { deploymentId, kind: "bundle", repository, digest, sizeBytes: row.artifact_size ?? 0, spa: row.spa };
 }
 
-/** Containers by deployment. */
+/** Containers by deployment: of all, or of some. */
 async function readContainers(
   db: Db,
   fleet: Fleet,
+  deploymentIds: readonly string[] | null,
 ): Promise<{ containers: Map<string, Container[]>; unrecorded: Unrecorded[] }> {
+  const listing = db
+    .selectFrom("task")
+    .select(["id", "owner_id", "node_id", "retiring_at"])
+    .where("kind", "=", "serve")
+    .where("desired", "=", "running")
+    .where("reaped_at", "is", null)
+    .$if(deploymentIds !== null, (query) => query.where("owner_id", "=", sql<string>`any(${deploymentIds}::uuid[])`))
+    .execute();
+  const nodesOf = (ids: readonly { id: string }[]) => ids.flatMap(({ id }) => fleet.findPlacement(id)?.nodeId ?? []);
   const [tasks, nodes] = await Promise.all([
-    db
-      .selectFrom("task")
-      .select(["id", "owner_id", "node_id", "retiring_at"])
-      .where("kind", "=", "serve")
-      .where("desired", "=", "running")
-      .where("reaped_at", "is", null)
-      .execute(),
-    readNodes(db),
+    listing,
+    deploymentIds === null ? readNodes(db) : listing.then((found) => readNodes(db, nodesOf(found))),
   ]);
   const isStorm = fleet.status()?.storm != null;
   const known = new Map<string, NodeState>();

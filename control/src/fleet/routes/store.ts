@@ -37,5 +37,5 @@ export async function setChannelState(
     })
     .onConflict((conflict) => conflict.columns(["project_id", "channel", "pr_number"]).doUpdateSet(values))
     .execute();
-  await notify(db, routeTopic);
+  await notify(db, routeTopic, deployment.project_id);
 }

@@ -120,6 +120,10 @@ export const isUnheard = ({ redirectTo, suspended, stopped, active }: HostFacts)
   active.upstreams.length === 0 &&
   !active.isOver;
 
+/** Hosts that the table has for these projects. */
+export const hostsOf = (published: ReadonlyMap<string, RouteEntry>, projectIds: ReadonlySet<string>): string[] =>
+  [...published.values()].flatMap(({ host, projectId }) => (projectIds.has(projectId) ? [host] : []));
+
 /** What visitors of an entry's host get, as text that is equal when the hosts of two entries serve the same. */
 export const targetOf = ({ deploymentId, proxy, static: bundle, page, redirect }: RouteEntry): string =>
   canonicalJson({ deploymentId, proxy, static: bundle, page, redirect });
@@ -129,8 +133,15 @@ export interface TableChange {
   removedHosts: string[];
 }
 
-/** What changes from the published table to the one that the facts ask for; both empty when nothing does. */
-export function tableChange(published: ReadonlyMap<string, RouteEntry>, facts: readonly HostFacts[]): TableChange {
+/**
+ * What changes from the published table to the one that the facts ask for; both empty when nothing does. `about` are the
+ * hosts that go when there are no facts of them: all, unless given.
+ */
+export function tableChange(
+  published: ReadonlyMap<string, RouteEntry>,
+  facts: readonly HostFacts[],
+  about: Iterable<string> = published.keys(),
+): TableChange {
   const wanted = new Set(facts.map(({ host }) => host));
   const proxies = new Map(
     [...published.values()].flatMap((entry) => (entry.proxy ? [[entry.deploymentId, entry]] : [])),
@@ -147,7 +158,7 @@ export function tableChange(published: ReadonlyMap<string, RouteEntry>, facts: r
       return present === undefined || canonicalJson(entry) !== lineOf(present);
     })
     .sort((a, b) => (a.host < b.host ? -1 : 1));
-  const removedHosts = [...published.keys()].filter((host) => !wanted.has(host)).sort();
+  const removedHosts = [...about].filter((host) => published.has(host) && !wanted.has(host)).sort();
   return { upserts, removedHosts };
 }
 

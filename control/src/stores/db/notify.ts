@@ -1,7 +1,10 @@
 import { sql } from "kysely";
 import type { Db } from "./pool.ts";
 
-/** Tells the replicas that listen to `topic`, once the transaction is committed; several in one transaction are one. */
-export async function notify(db: Db, topic: string): Promise<void> {
-  await sql`select pg_notify(${topic}, '')`.execute(db);
+/**
+ * Tells the replicas that listen to `topic`, once the transaction is committed; several that say the same in one transaction
+ * are one. `about` narrows down what changed, where the topic has that.
+ */
+export async function notify(db: Db, topic: string, about = ""): Promise<void> {
+  await sql`select pg_notify(${topic}, ${about})`.execute(db);
 }

@@ -91,7 +91,7 @@ const patch = endpoint({
         detail: { fields: Object.keys(body) },
       });
       // Edges ask for the password by what is in the route table.
-      if (body.password !== undefined) await notify(tx, routeTopic);
+      if (body.password !== undefined) await notify(tx, routeTopic, id);
       return { project: projectView(project, config.content) };
     });
   },

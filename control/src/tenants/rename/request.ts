@@ -40,7 +40,7 @@ export async function requestRename(
   if (!(await claimSlug(tx, next, slug, content.domain))) throw new Refused("SLUG_CONFLICT");
   await updateProject(tx, project.id, { next_slug: slug, next_slug_at: now });
   await wakeRename(tx, project.id);
-  await notify(tx, routeTopic);
+  await notify(tx, routeTopic, project.id);
   return true;
 }
 

@@ -139,7 +139,7 @@ function renameEffects({ db, content, log }: RenameDeps): Effects {
             if (!hosts.some((host) => sameAddress(host, address))) continue;
             await claimHostOf(tx, project, slug, address, content.domain);
           }
-          await notify(tx, routeTopic);
+          await notify(tx, routeTopic, projectId);
         },
       ),
 
@@ -183,7 +183,7 @@ function renameEffects({ db, content, log }: RenameDeps): Effects {
           );
           const still = hosts.filter(({ host, to }) => serving.has(host) && serving.has(to));
           for (const { host, to } of still) await redirectHost(tx, host, to);
-          await notify(tx, routeTopic);
+          await notify(tx, routeTopic, projectId);
           log.info({ projectId, slug, hosts: still.length }, "old hosts redirect");
         },
       ),

@@ -42,7 +42,7 @@ export async function suspendProject(tx: Db, project: Project, reason: SuspendRe
   await endDrains(tx, { projectIds: [project.id] });
   await wakeBranchesOf(tx, [project.id]);
   await settleJobs(tx, project.id);
-  await notify(tx, routeTopic);
+  await notify(tx, routeTopic, project.id);
   await wake(tx, project.id);
 }
 

@@ -197,7 +197,7 @@ function suspensionEffects({ db, log }: SuspensionDeps): Effects {
           if (isOver)
             await tx.updateTable("deployment").set({ error: message }).where("id", "=", deploymentId).execute();
         }
-        await notify(tx, routeTopic);
+        await notify(tx, routeTopic, project.id);
         log.info({ projectId: project.id, failures: failures.length }, "project resumed");
       }),
   };

@@ -85,5 +85,5 @@ export async function releaseChannel(tx: Db, place: Place): Promise<void> {
     .where("channel", "=", place.channel)
     .where("pr_number", "=", place.pr_number ?? 0)
     .execute();
-  await notify(tx, routeTopic);
+  await notify(tx, routeTopic, place.project_id);
 }

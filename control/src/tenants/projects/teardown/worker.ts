@@ -75,7 +75,7 @@ async function isOffEdges(deps: TeardownDeps, projectId: string, hosts: readonly
   if (isPublished && !(await haveEdgesLeft(deps, hosts, isLeft))) return false;
   // The whole table is looked through only once nothing else is waited for.
   if (isPublished && !fleet.isRouted(projectId)) return true;
-  await notify(db, routeTopic);
+  await notify(db, routeTopic, projectId);
   return false;
 }
 
