@@ -60,7 +60,7 @@ export async function measureRoutes(bench: Bench, { apps }: { apps: number }): P
         "update site_host set redirect_to = $2, redirect_until = now() + interval '1 day' where host = $1",
         [host, target],
       );
-      await pool.query("select pg_notify('svc_routes', '')");
+      await pool.query("select pg_notify('svc_routes', $1)", [moving.id]);
       const committedAt = monotonicMs();
       const until = committedAt + changeMs;
       const [onDisk, answered] = await Promise.all([savedAt(committedAt, until), servedAt(target, until)]);
