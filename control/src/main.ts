@@ -17,6 +17,7 @@ import { recordAudit } from "./http/audit.ts";
 import { createAdmin, InvalidAccount } from "./identity/auth/admin.ts";
 import { createClaimLink } from "./identity/auth/claim.ts";
 import { createLog } from "./log.ts";
+import { spareMemory } from "./memory.ts";
 import type { Config } from "./settings/settings.ts";
 import { migrate } from "./stores/db/migrate.ts";
 import { MigrationMismatch, UnknownSchema } from "./stores/db/migrations.ts";
@@ -102,6 +103,7 @@ const firstCommands: Record<string, (args: string[]) => Promise<void>> = {
 
 const commands: Record<string, (config: Config, args: string[]) => Promise<void>> = {
   async serve(config) {
+    spareMemory();
     const { start } = await whatServes();
     const stop = new Promise<void>((resolve) => {
       for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => resolve());

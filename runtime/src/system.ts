@@ -28,16 +28,22 @@ function bootMs(): number {
   return startedMs + monotonicMs + suspendedMs;
 }
 
-function after(ms: number, run: () => void): Timer {
-  const timeout = setTimeout(run, ms);
-  const timer: Timer = {
-    unref() {
-      timeout.unref();
-      return timer;
-    },
-    [Symbol.dispose]: () => clearTimeout(timeout),
-  };
-  return timer;
+/** A class, since a process has tens of thousands at once: functions of each one's own would be most of its size. */
+class SystemTimer implements Timer {
+  readonly #timeout: NodeJS.Timeout;
+
+  constructor(ms: number, run: () => void) {
+    this.#timeout = setTimeout(run, ms);
+  }
+
+  unref(): this {
+    this.#timeout.unref();
+    return this;
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timeout);
+  }
 }
 
 /** The clock of the machine. Only what starts a program, and tests, may take it; everybody else is handed a `Clock`. */
@@ -45,7 +51,7 @@ export const systemClock: Clock = {
   now: () => new Date(),
   steadyMs: () => performance.now(),
   bootMs,
-  after,
+  after: (ms, run) => new SystemTimer(ms, run),
   soon: (run) => void setImmediate(run),
   abortAfter: (ms) => AbortSignal.timeout(Math.max(0, Math.round(ms))),
 };

@@ -1,12 +1,14 @@
 /**
  * Loaded into control before its own code (`node --import`): tells over a Unix socket how late its event loop is, and
- * takes processor profiles. Commands and answers are one line each.
+ * takes processor profiles and heap snapshots. Commands and answers are one line each.
  */
 import { rmSync, writeFileSync } from "node:fs";
 import { Session } from "node:inspector/promises";
 import { createServer } from "node:net";
 import { monitorEventLoopDelay, performance } from "node:perf_hooks";
 import { createInterface } from "node:readline";
+import { getHeapStatistics, setFlagsFromString, writeHeapSnapshot } from "node:v8";
+import { runInNewContext } from "node:vm";
 
 const path = process.env["SVC_BENCH_PROBE"];
 const resolutionMs = 10;
@@ -51,9 +53,29 @@ function serve(socketPath: string): void {
         profiler = null;
         return {};
       }
+      case "memory": {
+        // Twice: what the first frees of weak references and finalizers, the second takes away.
+        if (argument === "collected") for (let round = 0; round < 2; round += 1) collect();
+        const { rss, heapTotal, heapUsed, external, arrayBuffers } = process.memoryUsage();
+        const mb = (bytes: number) => bytes / 1024 ** 2;
+        return {
+          ...{ rssMb: mb(rss), heapTotalMb: mb(heapTotal), heapUsedMb: mb(heapUsed) },
+          ...{ externalMb: mb(external), arrayBuffersMb: mb(arrayBuffers) },
+          mallocedMb: mb(getHeapStatistics().malloced_memory),
+        };
+      }
+      case "snapshot":
+        writeHeapSnapshot(argument);
+        return {};
       default:
         return { error: `unknown command ${command}` };
     }
+  }
+
+  /** A full collection, whatever flags control was started with. */
+  function collect(): void {
+    setFlagsFromString("--expose-gc");
+    runInNewContext("gc")();
   }
 
   rmSync(socketPath, { force: true });

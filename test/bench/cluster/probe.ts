@@ -15,12 +15,27 @@ const lag = z.object({
 /** How late control's event loop was since it was asked last, ms. */
 export type Lag = z.infer<typeof lag>;
 
-const answerMs = 30_000;
+const memory = z.object({
+  rssMb: z.number(),
+  heapTotalMb: z.number(),
+  heapUsedMb: z.number(),
+  externalMb: z.number(),
+  arrayBuffersMb: z.number(),
+  mallocedMb: z.number(),
+});
+/** Where control's memory is. */
+export type Memory = z.infer<typeof memory>;
+
+const answerMs = 120_000;
 
 /** Asks the control process whose probe listens at `path`. */
 export interface Probe {
   /** Also begins anew to count. */
   lag(): Promise<Lag>;
+  /** As it is, or after a full collection: what is left then is what control holds. */
+  memory(what: "now" | "collected"): Promise<Memory>;
+  /** Writes a .heapsnapshot. */
+  snapshot(file: string): Promise<void>;
   startProfile(): Promise<void>;
   /** Writes a .cpuprofile. */
   stopProfile(file: string): Promise<void>;
@@ -46,6 +61,8 @@ function ask(path: string, command: string): Promise<unknown> {
 
 export const createProbe = (path: string): Probe => ({
   lag: async () => lag.parse(await ask(path, "lag")),
+  memory: async (what) => memory.parse(await ask(path, `memory ${what}`)),
+  snapshot: async (file) => void (await ask(path, `snapshot ${file}`)),
   startProfile: async () => void (await ask(path, "profile-start")),
   stopProfile: async (file) => void (await ask(path, `profile-stop ${file}`)),
 });

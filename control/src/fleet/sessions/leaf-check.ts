@@ -2,15 +2,22 @@ import { X509Certificate } from "node:crypto";
 import type { Authority } from "../ca/authority.ts";
 import { LinkError } from "./errors.ts";
 
+/** A daemon's certificate as it is kept for as long as its stream: the bytes, since one that is read takes some ten times as much. */
+export interface Leaf {
+  readonly fingerprint256: string;
+  /** DER. */
+  readonly raw: Uint8Array;
+}
+
 /** Whether daemons' certificates are of an authority that is in force. TLS asks that once per connection, and a connection may outlive an authority. */
 export interface LeafCheck {
   /** By the authorities that this replica knows of. */
-  isInForce(leaf: X509Certificate): boolean;
+  isInForce(leaf: Leaf): boolean;
   /**
    * Reads the authorities again before it refuses: another replica may have replaced them a moment ago.
    * Throws `LinkError` UNAUTHENTICATED.
    */
-  require(leaf: X509Certificate): Promise<void>;
+  require(leaf: Leaf): Promise<void>;
 }
 
 /** Leaves whose signature is remembered; the oldest are forgotten first. */
@@ -29,11 +36,12 @@ export function createLeafCheck(authority: Pick<Authority, "trusted" | "trust" |
     return known.authorities;
   }
 
-  function isInForce(leaf: X509Certificate): boolean {
+  function isInForce(leaf: Leaf): boolean {
     const remembered = signers.get(leaf.fingerprint256);
     if (remembered !== undefined) return inForce().some(({ fingerprint256 }) => fingerprint256 === remembered);
     // All authorities of a cluster have the same name, so only the signature tells.
-    const signer = inForce().find((each) => leaf.checkIssued(each) && leaf.verify(each.publicKey));
+    const certificate = new X509Certificate(leaf.raw);
+    const signer = inForce().find((each) => certificate.checkIssued(each) && certificate.verify(each.publicKey));
     if (signer === undefined) return false;
     for (const oldest of signers.keys()) {
       if (signers.size < rememberedMax) break;

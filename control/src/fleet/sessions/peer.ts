@@ -3,6 +3,7 @@ import { type DaemonIdentity, type DaemonRole, identityOfAltName } from "@svc/pr
 import type { Db } from "../../stores/db/pool.ts";
 import { trustOfSubject } from "../ca/trust.ts";
 import { LinkError } from "./errors.ts";
+import type { Leaf } from "./leaf-check.ts";
 import { findIdentity, identityProblem, type NodeIdentityRow } from "./identity.ts";
 
 /** The part of a grpc-js call that tells who made it. */
@@ -25,7 +26,7 @@ export interface Peer extends DaemonIdentity {
     endsAt: Date;
     /** Which authorities its holder trusts; null: it was issued before that was told. See ca/trust.ts. */
     trust: string | null;
-    leaf: X509Certificate;
+    leaf: Leaf;
   };
 }
 
@@ -52,8 +53,8 @@ export function peerIdentity(
   if (identity === null || identity.clusterId !== clusterId || identity.role !== role) {
     throw new LinkError("UNAUTHENTICATED", `the client certificate is not that of a ${role} of this cluster`);
   }
-  const { validToDate: endsAt, subject } = certificate;
-  return { ...identity, certificate: { endsAt, trust: trustOfSubject(subject), leaf: certificate } };
+  const { validToDate: endsAt, subject, fingerprint256 } = certificate;
+  return { ...identity, certificate: { endsAt, trust: trustOfSubject(subject), leaf: { fingerprint256, raw } } };
 }
 
 /** The identity's row was fenced or removed: the daemon is to be told so, once and for ever. */

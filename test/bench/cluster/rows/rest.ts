@@ -1,9 +1,15 @@
+import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { agentsOf, type Bench, profiled } from "../bench.ts";
 import { cpuSeconds, type Figures, readFigures, rssMb } from "../figures.ts";
 import { atMost, none } from "../measure.ts";
+import type { Memory } from "../probe.ts";
 
 const windows = 5;
+
+const describeMemory = (memory: Memory): string =>
+  `heap ${memory.heapUsedMb.toFixed(0)} of ${memory.heapTotalMb.toFixed(0)} MB, ` +
+  `external ${memory.externalMb.toFixed(0)} MB, resident ${memory.rssMb.toFixed(0)} MB`;
 
 /** Rows 13 and 15, and the writes of row 5: what agents cost that have nothing to do. */
 export async function measureRest(bench: Bench, { placements }: { placements: number }): Promise<void> {
@@ -45,6 +51,17 @@ export async function measureRest(bench: Bench, { placements }: { placements: nu
     samples: figures.slice(1).map(({ controlRssMb }) => controlRssMb),
     aim: at5000 ? atMost(1_024, "MB", "median") : null,
   });
+  // Last of all that is measured at rest: collecting makes control another process than it was.
+  const now = await stand.probe.memory("now");
+  const held = await stand.probe.memory("collected");
+  bench.log(`memory of control, ${at}: ${describeMemory(now)}; after a collection: ${describeMemory(held)}`);
+  report({
+    ...{ row: 13, metric: `memory of control after a full collection, ${at}`, unit: "MB", ...common, aim: null },
+    samples: [held.rssMb],
+    note: describeMemory(held),
+  });
+  if (bench.profileDir !== null)
+    await stand.probe.snapshot(join(bench.profileDir, `rest-${nodeIds.length}-${placements}.heapsnapshot`));
   report({
     ...{ row: 13, metric: `lag of control's event loop at rest, p99, ${at}`, unit: "ms", ...common, aim: null },
     samples: [lag.p99],
