@@ -3,8 +3,8 @@ import { type DaemonIdentity, type DaemonRole, identityOfAltName } from "@svc/pr
 import type { Db } from "../../stores/db/pool.ts";
 import { trustOfSubject } from "../ca/trust.ts";
 import { LinkError } from "./errors.ts";
-import type { Leaf } from "./leaf-check.ts";
 import { findIdentity, identityProblem, type NodeIdentityRow } from "./identity.ts";
+import type { Leaf } from "./leaf-check.ts";
 
 /** The part of a grpc-js call that tells who made it. */
 export interface AuthenticatedCall {
