@@ -1,5 +1,5 @@
-import { execFileSync } from "node:child_process";
 import { pathToFileURL } from "node:url";
+import { runProgramSync, thisNode } from "@svc/runtime/programs";
 import { expect, test } from "vitest";
 
 const memory = pathToFileURL(`${import.meta.dirname}/memory.ts`).href;
@@ -10,7 +10,7 @@ const memory = pathToFileURL(`${import.meta.dirname}/memory.ts`).href;
  */
 function inProcess(program: string): number {
   const flags = ["--max-semi-space-size=1", "--single-threaded", "--no-incremental-marking", "--expose-gc"];
-  return Number(execFileSync(process.execPath, [...flags, "--input-type=module", "--eval", program]).toString());
+  return Number(runProgramSync([thisNode, ...flags, "--input-type=module", "--eval", program]).toString());
 }
 
 const spare = `import { spareMemory } from ${JSON.stringify(memory)}; spareMemory();`;
@@ -22,7 +22,7 @@ const growth = `
   const heldBytes = process.memoryUsage().heapUsed;
   const passing = new Array(20_000);
   let largest = 0;
-  for (let n = 0; n < 600_000; n += 1) {
+  for (let n = 0; n < 300_000; n += 1) {
     passing[n % passing.length] = { n, text: ["passing", n] };
     if (n % 2_000 === 0) largest = Math.max(largest, process.memoryUsage().heapUsed);
   }
