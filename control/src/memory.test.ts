@@ -17,12 +17,12 @@ const spare = `import { spareMemory } from ${JSON.stringify(memory)}; spareMemor
 
 /** How much larger than what it holds the heap becomes of a program that makes garbage which lives for a while. */
 const growth = `
-  globalThis.held = Array.from({ length: 100_000 }, (_, n) => ({ n, text: ["held", n] }));
+  globalThis.held = Array.from({ length: 200_000 }, (_, n) => ({ n, text: ["held", n] }));
   gc();
   const heldBytes = process.memoryUsage().heapUsed;
   const passing = new Array(20_000);
   let largest = 0;
-  for (let n = 0; n < 300_000; n += 1) {
+  for (let n = 0; n < 1_000_000; n += 1) {
     passing[n % passing.length] = { n, text: ["passing", n] };
     if (n % 2_000 === 0) largest = Math.max(largest, process.memoryUsage().heapUsed);
   }
