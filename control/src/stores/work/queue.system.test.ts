@@ -1,7 +1,10 @@
 import { randomUUID } from "node:crypto";
+import { systemClock } from "@svc/runtime/system";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { createLog } from "../../log.ts";
+import { createListener } from "../db/listen.ts";
 import { type TestDatabase, testDatabase } from "../db/testing.ts";
-import { claimWork, enqueue, finishWork, reapWork, renewWork } from "./queue.ts";
+import { claimWork, enqueue, finishWork, reapWork, renewWork, workTopic } from "./queue.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -68,4 +71,26 @@ test("an item that is put off keeps its place and is not counted as failed", asy
 test("an item of an unknown kind stays for a newer version that knows it", async () => {
   await enqueue(database.db, { kind: `future-${randomUUID()}`, key: "p1", payload: {} });
   expect(await claim()).toBeNull();
+});
+
+test("whoever finishes work announces the kinds that wait for its key, and nothing where none does", async () => {
+  const heard: string[] = [];
+  await using listener = createListener(systemClock, database.url, createLog("silent"));
+  using _heard = listener.on(workTopic, (kind) => void heard.push(kind));
+  // Once it listens it says so.
+  await expect.poll(() => heard, { timeout: 20_000 }).toContain("");
+  // Announcements come in the order of their commits.
+  const heardUntil = async (kind: string) => {
+    await enqueue(database.db, { kind, key: kind, payload: {} });
+    await expect.poll(() => heard, { timeout: 20_000 }).toContain(kind);
+    return heard.splice(0);
+  };
+  await add("p1");
+  await enqueue(database.db, { kind: "retire", key: "p1", payload: {} });
+  await add("p2");
+  const [first, other] = [await claim(), await claim()];
+  if (!first || !other) throw new Error("nothing was claimed");
+  await heardUntil("begun");
+  for (const item of [other, first]) await finishWork(database.db, item, "a", { state: "done" });
+  expect(await heardUntil("over")).toEqual(["retire", "over"]);
 });

@@ -1,7 +1,10 @@
 import { sql } from "kysely";
 import type { Db } from "../db/pool.ts";
 
-/** Topic on which new work is announced; workers also look by themselves. */
+/**
+ * Topic on which work that may be taken up is announced, by its kind: whoever does none of that kind need not look.
+ * Workers also look by themselves.
+ */
 export const workTopic = "svc_work";
 
 export interface NewWork {
@@ -125,8 +128,17 @@ export async function finishWork(db: Db, item: ClaimedWork, owner: string, outco
     .where("lease_owner", "=", owner)
     .where("attempt", "=", item.attempt)
     .executeTakeFirst();
-  if (numUpdatedRows === 1n) await sql`select pg_notify(${workTopic}, ${item.kind})`.execute(db);
+  if (numUpdatedRows === 1n) await announceNext(db, item.key);
   return numUpdatedRows === 1n;
+}
+
+/**
+ * What waited for the item's key, of whatever kind, may run now. Only once the outcome is committed: what comes later
+ * finds the key idle when it is announced itself.
+ */
+async function announceNext(db: Db, key: string): Promise<void> {
+  await sql`select pg_notify(${workTopic}, kind)
+    from (select distinct kind from work_item where key = ${key} and state = 'queued') as waiting`.execute(db);
 }
 
 /** Gives items of dead workers back to the queue. Returns how many. */

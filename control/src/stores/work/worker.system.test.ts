@@ -1,3 +1,4 @@
+import type { Clock, Timer } from "@svc/runtime/clock";
 import { systemClock } from "@svc/runtime/system";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { createLog } from "../../log.ts";
@@ -50,4 +51,26 @@ test.each([
   expect(await statesOf(kinds.full)).toEqual(["running", "running", "queued"]);
   held.resolve();
   await expect.poll(() => statesOf(kinds.full), patience).toEqual(["done", "done", "done"]);
+});
+
+test("work of another kind that waits for a key begins when the key is free, with nobody looking by the clock", async () => {
+  // No timer ever runs: what happens was announced.
+  const stopped: Clock = { ...systemClock, after: () => never };
+  const never: Timer = { unref: () => never, [Symbol.dispose]: () => {} };
+  const free = Promise.withResolvers<void>();
+  const handler: WorkHandler = async ({ kind }) => {
+    if (kind === "deploy") await free.promise;
+    return { state: "done" };
+  };
+  const { db } = database;
+  await using _workers = startWorkers({
+    clock: stopped,
+    ...{ db, listener, log, owner: "a", leaseMs: 10_000 },
+    groups: ["deploy", "retire"].map((kind) => ({ concurrency: 2, handlers: { [kind]: handler } })),
+  });
+  for (const kind of ["deploy", "retire"]) await enqueue(db, { kind, key: "1", payload: {} });
+  await expect.poll(() => statesOf("deploy"), patience).toEqual(["running"]);
+  expect(await statesOf("retire")).toEqual(["queued"]);
+  free.resolve();
+  await expect.poll(() => statesOf("retire"), patience).toEqual(["done"]);
 });

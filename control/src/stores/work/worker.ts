@@ -100,7 +100,10 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
     const kinds = Object.keys(handlers);
     const wake = createWake(clock);
     const running = new Set<Promise<void>>();
-    const subscription = options.listener.on(workTopic, wake.signal);
+    // Without a kind: some announcements may have been missed.
+    const subscription = options.listener.on(workTopic, (kind) => {
+      if (kind === "" || kind in handlers) wake.signal();
+    });
     const claims = runLoop({ clock, wake, periodMs: 500, signal: stop.signal, onError }, async () => {
       while (running.size < concurrency && !stop.signal.aborted) {
         const askedAt = clock.steadyMs();

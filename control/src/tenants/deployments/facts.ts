@@ -3,13 +3,12 @@ import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { edgesFollowing, edgesInRotation } from "../../fleet/routes/progress.ts";
 import { findChannelState } from "../../fleet/routes/store.ts";
 import { listDraining } from "../../fleet/tasks/change.ts";
-import { findDeployment, listHosts } from "../../fleet/tasks/deployment.ts";
+import { findTimedDeployment, listHosts } from "../../fleet/tasks/deployment.ts";
 import type { TaskFacts } from "../../fleet/tasks/deployment-status.ts";
 import { replicasOf } from "../../fleet/tasks/kinds/serve.ts";
 import { findLastRun } from "../../fleet/tasks/run-rows.ts";
 import { findRun } from "../../fleet/tasks/runs.ts";
 import { listTasks } from "../../fleet/tasks/store.ts";
-import { databaseClock } from "../../stores/db/clock.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Deployment, Project, Run, Task } from "../../stores/db/tables.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
@@ -40,11 +39,11 @@ export async function readDeployFacts(
   ownNow: Date,
 ): Promise<DeploymentFacts | null> {
   // Waits are counted from times that the database gave, and replicas' clocks may differ from its.
-  const [now, found] = await Promise.all([databaseClock(db), findDeployment(db, id)]);
+  const found = await findTimedDeployment(db, id);
+  if (found === null) return null;
+  const { deployment, project, now } = found;
   const aheadMs = ownNow.getTime() - now.getTime();
   const shared = (at: Date) => new Date(at.getTime() - aheadMs);
-  if (found === null) return null;
-  const { deployment, project } = found;
   const manifest = storedManifestSchema.parse(deployment.manifest);
   const [tasks, attempt, state, overtaken] = await Promise.all([
     listTasks(db, id),

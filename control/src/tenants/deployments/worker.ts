@@ -138,6 +138,8 @@ async function whileWanted(
   }
 }
 
+const artifactReady = { from: "building", to: "deploying", phase: "artifact-ready" } as const;
+
 function deployEffects(deps: DeployWorkerDeps): Effects {
   const { clock, db, registry, log } = deps;
 
@@ -212,9 +214,13 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
       log.info({ deploymentId: deployment.id, from: deployment.status, to: "canceled", why: detail }, "deployment");
     },
 
-    async claim(_, { deployment }) {
+    async claim(_, { deployment, facts }) {
       const move = { from: "queued" as const, to: "building" as const, phase: "claimed" };
-      await moveDeployment(db, deployment.id, move, { started_at: clock.now() });
+      await inTransaction(db, async (tx) => {
+        const moved = await moveDeployment(tx, deployment.id, move, { started_at: clock.now() });
+        // Of what takes over an artifact nothing is built: one look and one commit less.
+        if (moved && facts.artifact !== null) await moveDeployment(tx, deployment.id, artifactReady);
+      });
     },
 
     async resolveImage(_, at, signal) {
@@ -308,7 +314,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
     },
 
     async beginDeploying(_, { deployment }) {
-      await moveDeployment(db, deployment.id, { from: "building", to: "deploying", phase: "artifact-ready" });
+      await moveDeployment(db, deployment.id, artifactReady);
     },
 
     async createServe(_, { deployment, project, manifest, facts }) {

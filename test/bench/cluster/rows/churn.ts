@@ -1,9 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { placementValue, prefix } from "@svc/control/fleet/cluster/keys";
+import { createLog } from "@svc/control/log";
+import { createView } from "@svc/control/stores/etcd/index";
 import { z } from "zod";
 import { waitFor } from "../../../support/wait-for.ts";
 import { createAccounts, createDeployments, createProjects, pushImage } from "../apps.ts";
 import { agentsOf, type Bench, profiled } from "../bench.ts";
-import { atMost } from "../measure.ts";
+import { atMost, quantile } from "../measure.ts";
 import { monotonicMs } from "../monotonic.ts";
 
 const perSecond = 20;
@@ -47,6 +50,7 @@ export async function measureChurn(bench: Bench): Promise<number> {
     }
   }
 
+  await using placed = await watchPlacements(stand);
   await fleet.take();
   await profiled(bench, "churn", async () => {
     const startedAt = monotonicMs();
@@ -82,14 +86,24 @@ export async function measureChurn(bench: Bench): Promise<number> {
     "select status, count(*) from deployment where project_id = any($1::uuid[]) and origin = 'rollback' group by 1",
     [projects.map(({ id }) => id)],
   );
-  const phases = await phaseTimes(
+  const events = await eventTimes(
     stand,
     projects.map(({ id }) => id),
+  );
+  const phases = phaseTimes(
+    [...dueAt].map(([id, due]) => [
+      due,
+      acceptedAt.get(id),
+      events.get(`${id} claimed`),
+      events.get(`${id} starting`),
+      placed.at.get(id),
+      seen.get(id),
+    ]),
   );
   const outcome = results.map(({ status, count: many }) => `${many} ${status}`).join(", ");
   log(`churn: ${outcome}${failures.length > 0 ? `; ${failures.length} requests failed, first: ${failures[0]}` : ""}`);
   const samples = since(dueAt);
-  const note = `open loop, ${perSecond} deployments per second of an artifact that is there; timed from when each request was due; ${outcome}; requests that failed: ${failures.length}; median time to each phase from the one before: ${phases}`;
+  const note = `open loop, ${perSecond} deployments per second of an artifact that is there; timed from when each request was due; ${outcome}; requests that failed: ${failures.length}; p50 and p99 of each phase: ${phases}`;
   const common = { row: 3, unit: "ms", per: "event" } as const;
   const metric = `request due to journaled on the agent, ${agentsOf(bench)}`;
   report({ ...common, metric: `${metric}, p50`, samples, aim: atMost(50, "ms", "median"), note });
@@ -106,14 +120,48 @@ export async function measureChurn(bench: Bench): Promise<number> {
   return dueAt.size;
 }
 
-/** Where the time went, by the timelines of the deployments. */
-async function phaseTimes({ pool }: Bench["stand"], projectIds: readonly string[]): Promise<string> {
-  const { rows } = await pool.query<{ phase: string; ms: number }>(
-    `select phase, round(percentile_cont(0.5) within group (order by ms))::int as ms from (
-       select phase, id, 1000 * extract(epoch from at - lag(at) over (partition by deployment_id order by id)) as ms
-       from deployment_event where deployment_id in (select id from deployment where project_id = any($1::uuid[]))
-     ) as step where ms is not null group by phase order by min(id)`,
+/** What ends each phase, in the order in which a deployment gets there. */
+const phaseNames = ["answered", "claimed", "container asked for", "placed in etcd", "in the journal"] as const;
+
+/**
+ * Where the time went: each row has when a deployment was due, and when each phase ended. A timeline has when a step's
+ * transaction began, so what committing took is part of the phase after it; and the API answers while work goes on.
+ */
+function phaseTimes(rows: readonly (readonly (number | undefined)[])[]): string {
+  return phaseNames
+    .map((name, index) => {
+      const took = rows.flatMap((row) => {
+        const [from, to] = [row[index], row[index + 1]];
+        return from === undefined || to === undefined ? [] : [to - from];
+      });
+      return `${name} ${quantile(took, 0.5).toFixed(0)} and ${quantile(took, 0.99).toFixed(0)} ms`;
+    })
+    .join(", ");
+}
+
+/** When lines of timelines were begun, on the clock of `monotonicMs`, by deployment and phase. */
+async function eventTimes({ pool }: Bench["stand"], projectIds: readonly string[]): Promise<Map<string, number>> {
+  const offsetMs = monotonicMs() - Date.now();
+  const { rows } = await pool.query<{ id: string; phase: string; ms: number }>(
+    `select deployment_id as id, phase, (extract(epoch from at) * 1000)::float8 as ms from deployment_event
+     where deployment_id in (select id from deployment where project_id = any($1::uuid[]))`,
     [projectIds],
   );
-  return rows.map(({ phase, ms }) => `${phase} ${ms} ms`).join(", ");
+  return new Map(rows.map(({ id, phase, ms }) => [`${id} ${phase}`, ms + offsetMs]));
+}
+
+/** When the first placement of each deployment was seen in etcd. */
+async function watchPlacements({ etcd }: Bench["stand"]): Promise<AsyncDisposable & { at: Map<string, number> }> {
+  const view = createView(etcd, prefix.placements, (_, value) => placementValue.parse(JSON.parse(value)), {
+    log: createLog("silent"),
+  });
+  await view.ready();
+  const at = new Map<string, number>();
+  view.subscribe((changes) => {
+    const now = monotonicMs();
+    for (const { type, value } of changes.filter((change) => change.type === "put")) {
+      if (type === "put" && !at.has(value.ownerId)) at.set(value.ownerId, now);
+    }
+  });
+  return { at, [Symbol.asyncDispose]: () => view.close() };
 }
