@@ -25,9 +25,12 @@ export interface DeploymentFacts {
   attempt: Run | null;
   /** Where that is known to be offered; null before. */
   releaseNodeId: string | null;
-  /** `facts.route` anew, from memory: what is in Postgres is as it was read. */
-  routeNow: () => DeployFacts["route"];
+  /** `facts` with what the fleet says now; what is in Postgres is as it was read, and so is the time. */
+  factsNow: () => DeployFacts;
 }
+
+/** Of one that is on its way: no release command was ever offered, or will be. */
+const withoutRelease: ReadonlySet<Deployment["release_status"]> = new Set(["not_configured", "skipped"]);
 
 /**
  * Everything that decides a deployment's next step, read afresh; null when it is gone. It is read often, by many at once: what
@@ -47,8 +50,9 @@ export async function readDeployFacts(
   const manifest = storedManifestSchema.parse(deployment.manifest);
   const [tasks, attempt, state, overtaken] = await Promise.all([
     listTasks(db, id),
-    findLastRun(db, id, "release"),
-    findChannelState(db, deployment),
+    withoutRelease.has(deployment.release_status) ? null : findLastRun(db, id, "release"),
+    // Nothing has the channel before.
+    deployment.status === "deploying" ? findChannelState(db, deployment) : null,
     deployment.status === "queued" && isOvertaken(db, deployment),
   ]);
   const active = state?.deployment_id === id;
@@ -66,8 +70,7 @@ export async function readDeployFacts(
       .map((task) => taskFacts(task, fleet))
       .map((facts) => ({ ...facts, nodeLostAt: facts.nodeLostAt && shared(facts.nodeLostAt) }));
   const attempts = (kind: Task["kind"]) => tasks.filter((task) => task.kind === kind).length;
-  const serve = ofKind("serve");
-  const routeNow = () => {
+  const routeOf = (serve: readonly TaskFacts[]) => {
     const upstreams = new Set(
       serve.map((task) => (task.nodeId && fleet.observation(task.nodeId, task.id)?.upstream) ?? ""),
     );
@@ -91,51 +94,52 @@ export async function readDeployFacts(
   const refused = decision !== null && "refused" in decision ? decision.refused : null;
   const draining = refused !== null ? await listDraining(db, { projectIds: [project.id] }) : [];
   const releaseLostAt = release === null ? null : fleet.nodeLostAt(release.nodeId);
+  const fleetFacts = () => {
+    const serve = ofKind("serve");
+    return { build: ofKind("build").at(-1) ?? null, serve, route: routeOf(serve) };
+  };
+  const facts: DeployFacts = {
+    now,
+    id,
+    type: project.type,
+    status: deployment.status,
+    statusSince: deployment.phase_started_at ?? deployment.created_at,
+    lookingSince: shared(fleet.lookingSince),
+    cancelRequested: deployment.cancel_requested_at !== null,
+    held: deployment.held_at !== null,
+    projectGone: project.deleting_at !== null,
+    suspended: project.suspended_at !== null,
+    overtaken,
+    artifact:
+      deployment.artifact_kind && deployment.artifact_digest
+        ? { kind: deployment.artifact_kind, digest: deployment.artifact_digest }
+        : null,
+    buildAttempts: attempts("build"),
+    release: {
+      timeoutSeconds: releaseOf(manifest).timeoutSeconds,
+      status: deployment.release_status,
+      attempt: attempt?.number ?? 0,
+      run: release?.run ?? null,
+      nodeLostAt: releaseLostAt && shared(releaseLostAt),
+      refused,
+    },
+    healthTimeoutSeconds: manifest.health.timeoutSeconds,
+    replicas: project.type === "static" ? 0 : replicasOf(manifest),
+    serveAttempts: attempts("serve"),
+    replacesContainers: serving.some(({ status, artifact_kind }) => status === "running" && artifact_kind === "image"),
+    draining: draining.length > 0,
+    active,
+    activatedAt: active ? (state?.changed_at ?? null) : null,
+    ...fleetFacts(),
+  };
   return {
     deployment,
     project,
     manifest,
     attempt,
     releaseNodeId: release?.nodeId ?? null,
-    routeNow,
-    facts: {
-      now,
-      id,
-      type: project.type,
-      status: deployment.status,
-      statusSince: deployment.phase_started_at ?? deployment.created_at,
-      lookingSince: shared(fleet.lookingSince),
-      cancelRequested: deployment.cancel_requested_at !== null,
-      held: deployment.held_at !== null,
-      projectGone: project.deleting_at !== null,
-      suspended: project.suspended_at !== null,
-      overtaken,
-      artifact:
-        deployment.artifact_kind && deployment.artifact_digest
-          ? { kind: deployment.artifact_kind, digest: deployment.artifact_digest }
-          : null,
-      buildAttempts: attempts("build"),
-      build: ofKind("build").at(-1) ?? null,
-      release: {
-        timeoutSeconds: releaseOf(manifest).timeoutSeconds,
-        status: deployment.release_status,
-        attempt: attempt?.number ?? 0,
-        run: release?.run ?? null,
-        nodeLostAt: releaseLostAt && shared(releaseLostAt),
-        refused,
-      },
-      healthTimeoutSeconds: manifest.health.timeoutSeconds,
-      replicas: project.type === "static" ? 0 : replicasOf(manifest),
-      serveAttempts: attempts("serve"),
-      replacesContainers: serving.some(
-        ({ status, artifact_kind }) => status === "running" && artifact_kind === "image",
-      ),
-      draining: draining.length > 0,
-      serve,
-      active,
-      activatedAt: active ? (state?.changed_at ?? null) : null,
-      route: routeNow(),
-    },
+    factsNow: () => ({ ...facts, ...fleetFacts() }),
+    facts,
   };
 }
 

@@ -47,32 +47,36 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
   const carryOn: WorkHandler = async (item, signal) => {
     const { deploymentId } = item.payload as { deploymentId: string };
     const wake = createWake(clock);
-    // Many deployments are under way at once, and each look is several queries: a change wakes those whom it concerns.
-    let own: Own = { taskIds: new Set(), attemptId: null, isRouteNew: () => false };
-    const wakeFor = (isOwn: (id: string) => boolean) => (changes?: readonly { key: string }[]) => {
-      if (changes === undefined || changes.some(({ key }) => isOwn(key.slice(key.lastIndexOf("/") + 1)))) wake.signal();
+    // Many deployments are under way at once, and each look is several queries: only what leads further wakes one.
+    let own = nothing;
+    type Changes = readonly { key: string }[] | undefined;
+    const concerns = (changes: Changes, isOwn: (id: string) => boolean) =>
+      changes === undefined || changes.some(({ key }) => isOwn(key.slice(key.lastIndexOf("/") + 1)));
+    const wakeIfFurther = () => {
+      if (own.isFurther()) wake.signal();
     };
+    using _placements = fleet.onChange("placements", (changes) => {
+      if (concerns(changes, (taskId) => own.taskIds.has(taskId))) wakeIfFurther();
+    });
+    using _runs = fleet.onChange("runs", (changes) => {
+      if (concerns(changes, (attemptId) => attemptId === own.attemptId)) wake.signal();
+    });
     const wakeIfRouted = () => {
-      if (own.isRouteNew()) wake.signal();
+      if (own.hasRoute) wakeIfFurther();
     };
-    using _placements = fleet.onChange(
-      "placements",
-      wakeFor((taskId) => own.taskIds.has(taskId)),
-    );
-    using _runs = fleet.onChange(
-      "runs",
-      wakeFor((attemptId) => attemptId === own.attemptId),
-    );
     using _routes = fleet.onChange("routes", wakeIfRouted);
     using _edges = fleet.onChange("edges", wakeIfRouted);
     while (!signal.aborted) {
       const at = await readDeployFacts(deps, deploymentId, deps.fleet.now());
       if (at === null) return { state: "done" };
-      own = ownOf(at);
       const step = nextDeployStep(at.facts);
+      // Whatever else is to be done, a look follows it.
+      own = step.do === "wait" ? ownOf(at) : { ...ownOf(at), isFurther: () => false };
       if (step.do === "end") return { state: "done" };
       if (step.do === "wait") {
         const timeoutMs = Math.max(step.deadline.getTime() - at.facts.now.getTime(), 0);
+        // The fleet may have gone on while Postgres was read.
+        if (own.isFurther()) continue;
         // Postgres rows change without a signal: a placement refused, a project deleted.
         await wake.wait(Math.min(timeoutMs, 1_000), signal);
         continue;
@@ -102,18 +106,19 @@ interface Own {
   taskIds: ReadonlySet<string>;
   /** The newest attempt at its release command. */
   attemptId: string | null;
-  /** Edges have come further with its route since its facts were read. */
-  isRouteNew: () => boolean;
+  /** Its channel leads to it, so routes and what edges have of them concern it. */
+  hasRoute: boolean;
+  /** By what the fleet says now there is something to do. */
+  isFurther: () => boolean;
 }
 
-const ownOf = ({ facts: { build, serve, active, route }, attempt, routeNow }: DeploymentFacts): Own => ({
+const nothing: Own = { taskIds: new Set(), attemptId: null, hasRoute: false, isFurther: () => false };
+
+const ownOf = ({ facts: { build, serve, active }, attempt, factsNow }: DeploymentFacts): Own => ({
   taskIds: new Set([...(build ? [build.id] : []), ...serve.map(({ id }) => id)]),
   attemptId: attempt?.id ?? null,
-  isRouteNew: () => {
-    if (!active) return false;
-    const { published, edgesCurrent } = routeNow();
-    return published !== route.published || edgesCurrent !== route.edgesCurrent;
-  },
+  hasRoute: active,
+  isFurther: () => nextDeployStep(factsNow()).do !== "wait",
 });
 
 /** Runs an effect; its signal is aborted as soon as somebody asks for the end of the deployment. */
