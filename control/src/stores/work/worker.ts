@@ -42,6 +42,9 @@ function outcomeWord(outcome: WorkOutcome): "done" | "failed" | "waits" | "again
   return outcome.refund ? "waits" : "again";
 }
 
+/** Claims under way at once while each finds something: one after the other, a burst would wait for its claims most of all. */
+const claimsMax = 8;
+
 const retryDelayMs = (attempt: number) => Math.min(500 * 2 ** (attempt - 1), 60_000);
 
 /** Claims and does work until disposed; disposing gives unfinished items back. */
@@ -104,16 +107,24 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
     const subscription = options.listener.on(workTopic, (kind) => {
       if (kind === "" || kind in handlers) wake.signal();
     });
+    async function claimOne(): Promise<boolean> {
+      const askedAt = clock.steadyMs();
+      const item = await claimWork(db, { kinds, owner, leaseMs });
+      if (item === null) return false;
+      const job: Promise<void> = work(item, handlers[item.kind], askedAt).finally(() => {
+        running.delete(job);
+        wake.signal();
+      });
+      running.add(job);
+      return true;
+    }
     const claims = runLoop({ clock, wake, periodMs: 500, signal: stop.signal, onError }, async () => {
-      while (running.size < concurrency && !stop.signal.aborted) {
-        const askedAt = clock.steadyMs();
-        const item = await claimWork(db, { kinds, owner, leaseMs });
-        if (item === null) return;
-        const job: Promise<void> = work(item, handlers[item.kind], askedAt).finally(() => {
-          running.delete(job);
-          wake.signal();
-        });
-        running.add(job);
+      for (let atOnce = 1; running.size < concurrency && !stop.signal.aborted; atOnce = Math.min(2 * atOnce, claimsMax)) {
+        const room = Math.min(atOnce, concurrency - running.size);
+        // All of them, also when one fails: what another has claimed meanwhile is waited for when this ends.
+        const claims = await Promise.allSettled(Array.from({ length: room }, claimOne));
+        for (const claim of claims) if (claim.status === "rejected") throw claim.reason;
+        if (!claims.some((claim) => claim.status === "fulfilled" && claim.value)) return;
       }
     });
     return {
