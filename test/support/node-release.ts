@@ -24,7 +24,8 @@ export async function installNode(version: string, dir: string): Promise<Program
     await run(["npm", "install", "--prefix", dir, ...flags, `${name}@${version}`], { cwd: dir, timeoutMs: installMs });
   } catch (thrown) {
     const said = thrown instanceof CommandError ? thrown.output : String(thrown);
-    const why = said.split("\n").find((line) => /^npm (ERR!|error) /.test(line) && !/ (code|syscall|errno) /.test(line)) ?? said;
+    const why =
+      said.split("\n").find((line) => /^npm (ERR!|error) /.test(line) && !/ (code|syscall|errno) /.test(line)) ?? said;
     throw new Error(`npm could not install ${name}@${version}, which this test runs: ${why.split("\n")[0]}`, {
       cause: thrown,
     });

@@ -95,8 +95,7 @@ async function begin(options: Parameters<typeof live>[1]) {
   return { ...life, journal, name: runContainerName(`crash-${count}.1`) };
 }
 
-const isFinal = (status: RunStatus | null): status is RunStatus =>
-  status !== null && status.phase !== RunPhase.STARTED;
+const isFinal = (status: RunStatus | null): status is RunStatus => status !== null && status.phase !== RunPhase.STARTED;
 const timesRun = async (name: string): Promise<number> =>
   (await node.engine.readLog(name, 100)).split("\n").filter((line) => line.endsWith(" ran")).length;
 

@@ -119,7 +119,11 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
       return true;
     }
     const claims = runLoop({ clock, wake, periodMs: 500, signal: stop.signal, onError }, async () => {
-      for (let atOnce = 1; running.size < concurrency && !stop.signal.aborted; atOnce = Math.min(2 * atOnce, claimsMax)) {
+      for (
+        let atOnce = 1;
+        running.size < concurrency && !stop.signal.aborted;
+        atOnce = Math.min(2 * atOnce, claimsMax)
+      ) {
         const room = Math.min(atOnce, concurrency - running.size);
         // All of them, also when one fails: what another has claimed meanwhile is waited for when this ends.
         const claims = await Promise.allSettled(Array.from({ length: room }, claimOne));
