@@ -42,7 +42,7 @@ import { createLog, type Log } from "./log.ts";
 import { createMetrics } from "./metrics/metrics.ts";
 import { buildServer } from "./server.ts";
 import type { Config } from "./settings/settings.ts";
-import { clockOffset } from "./stores/db/clock.ts";
+import { clockOffset, followDatabaseClock } from "./stores/db/clock.ts";
 import { createListener } from "./stores/db/listen.ts";
 import { migrate } from "./stores/db/migrate.ts";
 import { createPool, type Db, fromPool } from "./stores/db/pool.ts";
@@ -136,17 +136,19 @@ const turnWithinMs = 120_000;
 /** Starts one control replica on an up-to-date schema; disposing it stops everything it started, last started first. */
 export async function start(config: Config, options: { log?: Log; clock?: Clock } = {}): Promise<ControlServer> {
   const log = options.log ?? createLog(config.logLevel);
-  const clock = options.clock ?? systemClock;
+  /** Of this machine, which somebody may set; what is dated for others is dated by `clock`. */
+  const machineClock = options.clock ?? systemClock;
   const random = systemRandom;
   const serverId = random.uuid();
   await using stack = new AsyncDisposableStack();
 
-  const ran = await migrate(clock, config.databaseUrl);
+  const ran = await migrate(machineClock, config.databaseUrl);
   if (ran.length > 0) log.info({ migrations: ran }, "schema migrated");
   const onError = (error: Error) => log.warn({ err: error }, "idle connection of the database failed");
   const pool = createPool({ url: config.databaseUrl, maxConnections: 20, onError });
   const db = fromPool(pool);
   stack.defer(() => db.destroy());
+  const { clock } = stack.use(await followDatabaseClock(machineClock, db, log));
   await seedPlans(db);
   const listener = stack.use(createListener(clock, config.databaseUrl, log));
   const secrets = createSecrets(config.masterKeys);
@@ -163,7 +165,10 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
 
   const metrics = createMetrics({ process: config.metricsListen !== null });
   const pulse = createPulse(clock.bootMs);
-  const etcd = stack.use(createEtcd({ clock, random, ...etcdOptions(config), log, observer: countEtcd(metrics) }));
+  // Its calls end by the time of day of this process.
+  const etcd = stack.use(
+    createEtcd({ clock: machineClock, random, ...etcdOptions(config), log, observer: countEtcd(metrics) }),
+  );
   const views = stack.use(watchCluster(etcd, log));
   const fleet = stack.use(createFleet(views, clock));
   await views.ready(etcdReadyMs);
@@ -177,7 +182,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       startedAt: clock.now(),
       masterKeyIds: secrets.keyIds,
       address: config.apiListen.port === 0 ? null : `${config.apiListen.host}:${config.apiListen.port}`,
-      readOffsetMs: async () => (await clockOffset(clock, db)).offsetMs,
+      readOffsetMs: async () => (await clockOffset(machineClock, db)).offsetMs,
     }),
   );
 
@@ -317,7 +322,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
         transfers: createTransfers({ clock, log }),
       },
       mailer,
-      operators: operatorFacts({ clock, serverId, etcd, fleet, ...config.etcd }),
+      operators: operatorFacts({ clock, machineClock, serverId, etcd, fleet, ...config.etcd }),
     },
     { metrics },
   );

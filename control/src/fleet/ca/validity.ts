@@ -1,13 +1,13 @@
 // @pure
 import type { Validity } from "./certificates.ts";
 
-const hourMs = 3_600_000;
+const dayMs = 86_400_000;
 
 /** From the issue of a daemon's certificate to its end. */
-export const daemonValidityMs = 30 * 86_400_000;
+export const daemonValidityMs = 30 * dayMs;
 
-/** Backdated, so that a daemon whose clock is behind does not refuse a certificate as not yet valid. */
+/** Backdated, so that whoever's clock is hours behind, a daemon or another replica, does not refuse it as not yet valid. */
 export const validity = (now: Date, lengthMs: number): Validity => ({
-  notBefore: new Date(now.getTime() - hourMs),
+  notBefore: new Date(now.getTime() - dayMs),
   notAfter: new Date(now.getTime() + lengthMs),
 });

@@ -31,7 +31,14 @@ test("what a running replica announces, who leads, and whose clock is off can be
   stack.use(await start(config, { log }));
   const etcd = stack.use(createEtcd({ clock: systemClock, random: systemRandom, endpoints: [server.endpoint], log }));
   const fleet = stack.use(await openFleet(etcd, { clock: systemClock, log }));
-  const facts = operatorFacts({ clock: systemClock, serverId: "onlooker", etcd, fleet, ...config.etcd });
+  const facts = operatorFacts({
+    clock: systemClock,
+    machineClock: systemClock,
+    serverId: "onlooker",
+    etcd,
+    fleet,
+    ...config.etcd,
+  });
 
   await expect.poll(() => facts.replicas()).toHaveLength(1);
   const [replica] = facts.replicas();

@@ -26,6 +26,8 @@ export interface ServedTable {
 export interface OperatorFacts {
   /** This replica. */
   serverId: string;
+  /** Of its machine, against which the database's is held; the usual one unless given. */
+  machineClock?: Clock;
   /** Asks every member by itself; never rejects. */
   etcdMembers(timeoutMs: number): Promise<MemberReport[]>;
   /** Endpoints of etcd that take clients without a certificate, though they have one themselves; never rejects. */
@@ -46,6 +48,7 @@ export interface OperatorFacts {
 
 export const operatorFacts = ({
   clock,
+  machineClock,
   serverId,
   etcd,
   fleet,
@@ -53,6 +56,7 @@ export const operatorFacts = ({
   tls,
 }: {
   clock: Clock;
+  machineClock: Clock;
   serverId: string;
   etcd: Etcd;
   fleet: Fleet;
@@ -60,8 +64,9 @@ export const operatorFacts = ({
   tls: TlsOptions | null;
 }): OperatorFacts => ({
   serverId,
-  etcdMembers: (timeoutMs) => askMembers(clock, { endpoints, ...(tls && { tls }) }, timeoutMs),
-  openEtcdMembers: (timeoutMs) => openMembers(clock, { endpoints, tls }, timeoutMs),
+  machineClock,
+  etcdMembers: (timeoutMs) => askMembers(machineClock, { endpoints, ...(tls && { tls }) }, timeoutMs),
+  openEtcdMembers: (timeoutMs) => openMembers(machineClock, { endpoints, tls }, timeoutMs),
   leaderId: async () => (await etcd.get(keys.leader))?.value ?? null,
   async clockOffsets() {
     const { entries } = await etcd.range(prefix.clocks);

@@ -1,6 +1,7 @@
 import { systemClock } from "@svc/runtime/system";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { clockOffset } from "./clock.ts";
+import { createLog } from "../../log.ts";
+import { clockOffset, followDatabaseClock } from "./clock.ts";
 import { type TestDatabase, testDatabase } from "./testing.ts";
 
 let database: TestDatabase;
@@ -33,3 +34,18 @@ test("a clock is off by as much as is sure", async () => {
   expect(behind.offsetMs).toBeGreaterThanOrEqual(-60_000);
   expect(behind.offsetMs).toBeLessThan(-30_000);
 });
+
+test.each([3_600_000, -3_600_000])(
+  "dates of a replica are the database's, whose own clock is %d ms off or set",
+  async (offMs) => {
+    let aheadMs = offMs;
+    const machine = { ...systemClock, now: () => new Date(Date.now() + aheadMs) };
+    using followed = await followDatabaseClock(machine, database.db, createLog("silent"));
+    const aheadOfMs = () => Math.abs(followed.clock.now().getTime() - Date.now());
+    expect(aheadOfMs()).toBeLessThan(60_000);
+    aheadMs = -offMs;
+    expect(aheadOfMs()).toBeLessThan(60_000);
+    await followed.read();
+    expect(aheadOfMs()).toBeLessThan(60_000);
+  },
+);

@@ -1,5 +1,7 @@
-import type { Clock } from "@svc/runtime/clock";
+import { type Clock, every } from "@svc/runtime/clock";
 import { sql } from "kysely";
+import type { Log } from "../../log.ts";
+import { nextOffsetMs, type Reading } from "./dates.ts";
 import type { Db } from "./pool.ts";
 
 /**
@@ -28,3 +30,41 @@ export const databaseClock: DatabaseClock = async (db) => {
   if (row === undefined) throw new Error("the database does not tell the time");
   return row.at;
 };
+
+/** How soon it is known that the database's clock was set. */
+const readEveryMs = 10_000;
+
+/**
+ * The machine's clock, but for dates: these are the database's, which all replicas share, and go on with the time since boot.
+ * So a machine whose clock is off, or is set, dates as all others do. While the database is away it goes on as before.
+ */
+export async function followDatabaseClock(
+  machine: Clock,
+  db: Db,
+  log: Log,
+): Promise<Disposable & { clock: Clock; read(): Promise<void> }> {
+  let offsetMs = (await readDatabase(machine, db)).offsetMs;
+  const read = async (): Promise<void> => {
+    offsetMs = nextOffsetMs(offsetMs, await readDatabase(machine, db));
+  };
+  let reading: Promise<void> | null = null;
+  const timer = every(machine, readEveryMs, () => {
+    reading ??= read()
+      .catch((error: unknown) => log.debug({ err: error }, "the database does not tell the time"))
+      .finally(() => {
+        reading = null;
+      });
+  });
+  return {
+    clock: { ...machine, now: () => new Date(machine.bootMs() + offsetMs) },
+    read,
+    [Symbol.dispose]: () => timer[Symbol.dispose](),
+  };
+}
+
+async function readDatabase(machine: Clock, db: Db): Promise<Reading> {
+  const beforeMs = machine.bootMs();
+  const at = await databaseClock(db);
+  const withinMs = (machine.bootMs() - beforeMs) / 2;
+  return { offsetMs: at.getTime() - beforeMs - withinMs, withinMs };
+}

@@ -91,7 +91,7 @@ export function createLooks({ config, db, fleet, registry, operators, clock, ran
       return [...judgeRegistry({ host, writeError }), ...judgePlaintext(plaintext, "registry")];
     },
     async clocks() {
-      const own = await clockOffset(clock, db);
+      const own = await clockOffset(operators.machineClock ?? clock, db);
       const offsets = await clocks();
       const fleetClocks = (await machines()).map((each) => ({ ...each, clockOffsetMs: offsets.get(each.id) ?? null }));
       return judgeClocks({ serverId: operators.serverId, ...own }, operators.replicas(), fleetClocks);
