@@ -1,6 +1,8 @@
 import { createServer } from "node:net";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
+import { z } from "zod";
+import type { Journal } from "../journal/journal.ts";
 
 /** Host ports for containers. Who holds which is the caller's to know: it is kept with the placements. */
 export interface Ports {
@@ -21,13 +23,42 @@ export interface Ports {
 
 const restsMs = 10 * 60 * 1000;
 
+/** Ports that were handed out and may not have rested yet: what outlives the agent. On disk when `save` returns. */
+export interface PortMemory {
+  load(): readonly number[];
+  save(ports: readonly number[]): void;
+}
+
+const portsSetting = "ports";
+
+/** Kept as a setting of the journal. */
+export const portMemory = (journal: Pick<Journal, "findSetting" | "saveSetting">): PortMemory => ({
+  load: () => z.array(z.int()).parse(JSON.parse(journal.findSetting(portsSetting) ?? "[]")),
+  save: (ports) => journal.saveSetting(portsSetting, JSON.stringify(ports)),
+});
+
 /**
  * Ports within a range. A port is tried by listening on it for a moment. Somebody else on the machine may
  * still be faster: then the start fails and another is taken.
+ *
+ * Nobody knows how long what the agent before gave up has rested, so all of that rests anew.
  */
-export function createPorts(clock: Clock, random: Random, range: { first: number; last: number }): Ports {
+export function createPorts(
+  clock: Clock,
+  random: Random,
+  range: { first: number; last: number },
+  memory: PortMemory,
+): Ports {
   const size = range.last - range.first + 1;
-  const restsUntilMs = new Map<number, number>();
+  let known: readonly number[] = memory.load();
+  const restsUntilMs = new Map(known.map((port) => [port, clock.steadyMs() + restsMs]));
+
+  /** Before anybody holds it: whatever comes between, the next agent lets it rest. */
+  const remember = (port: number, isHeld: (port: number) => boolean): void => {
+    const next = [...new Set([...known.filter((one) => isHeld(one) || isResting(one)), port])];
+    memory.save(next);
+    known = next;
+  };
 
   const isResting = (port: number): boolean => {
     const untilMs = restsUntilMs.get(port);
@@ -52,6 +83,7 @@ export function createPorts(clock: Clock, random: Random, range: { first: number
       for (const isLeftOut of [(port: number) => isHeld(port) || isResting(port), isHeld]) {
         const port = await find(addresses, isLeftOut);
         if (port === null || isHeld(port)) continue;
+        remember(port, isHeld);
         hold(port);
         return port;
       }

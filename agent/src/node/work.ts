@@ -21,7 +21,7 @@ import type { Log } from "../log.ts";
 import { countStatuses } from "../metrics/count.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { IsolationGuard } from "../network/iptables.ts";
-import { createPorts } from "../network/ports.ts";
+import { createPorts, portMemory } from "../network/ports.ts";
 import { createPlacements } from "../placements/placements.ts";
 import { createRunner } from "../placements/runner.ts";
 import { createRuns, type Runs } from "../runs/runs.ts";
@@ -103,7 +103,7 @@ export function createWork(options: {
       createRunner({
         ...{ clock, databases, engine, owner, images, networks, tails, builder, backups, captures, proofs, log },
         proxyIds: proxyDir.ids,
-        ports: createPorts(clock, random, config.ports),
+        ports: createPorts(clock, random, config.ports, portMemory(journal)),
         ...{ address: config.address, entrances },
         isNetworkNeeded: (projectId, channel, except) =>
           isNetworkNeeded(projectId, channel, except) || (runs?.isNetworkNeeded(projectId, channel) ?? false),

@@ -49,7 +49,8 @@ export async function followDatabaseClock(
   };
   let reading: Promise<void> | null = null;
   const timer = every(machine, readEveryMs, () => {
-    reading ??= read()
+    if (reading !== null) return;
+    reading = read()
       .catch((error: unknown) => log.debug({ err: error }, "the database does not tell the time"))
       .finally(() => {
         reading = null;
