@@ -3,7 +3,18 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Fleet } from "./support/fleet.ts";
 import { startProber } from "./support/prober.ts";
 import { recordFault } from "./support/results.ts";
-import { answered, becomes, nodeOf, type Site, settled, startSite, startTimes } from "./support/sites.ts";
+import {
+  answered,
+  becomes,
+  containersOf,
+  deploySite,
+  nodeOf,
+  type Site,
+  settled,
+  startSite,
+  startTimes,
+  visit,
+} from "./support/sites.ts";
 import { detectMs, healMs } from "./support/times.ts";
 
 const slowMs = 40_000;
@@ -69,4 +80,34 @@ test("a machine all of whose processes hang is replaced, and nobody is sent to i
     visits: { "two containers": visits },
   });
   expect(after.failures).toEqual([]);
+});
+
+test("what a machine held that slept through a deploy is not served when it wakes up, nor runs twice", async () => {
+  const one = await deploySite(fleet, 1, "one-of-it");
+  const hung = await nodeOf(fleet, one);
+  const stale = new Set((await containersOf(fleet, one)).map(({ hostname }) => hostname));
+  await hung.machine.freeze(true);
+  await becomes(fleet, hung, ["unreachable"], detectMs + 10_000);
+  const moved = await deploySite(fleet, 1, "one-of-it");
+  expect(moved.projectId).toBe(one.projectId);
+
+  await using prober = await visit(one, 20);
+  const wokeAt = prober.now();
+  await hung.machine.freeze(false);
+  await becomes(fleet, hung, ["ready"], healMs);
+  const [only] = await settled(fleet, one, healMs);
+  const settledAt = prober.now();
+  await delay(2_000);
+  const answeredBy = prober.answering(prober.now());
+  const visits = await prober.stop();
+  await recordFault({
+    fault: "every process of a node hangs through a deploy, its kernel does not",
+    observed: "whoever came after the deploy got what was deployed, also when the machine woke up; its container goes",
+    timesMs: { "one container after its return": settledAt - wokeAt },
+    visits: { "one container": visits },
+  });
+  expect(only?.node.name).not.toBe(hung.name);
+  expect([...answeredBy].filter((each) => stale.has(each))).toEqual([]);
+  expect([...answeredBy]).toEqual([only?.hostname]);
+  expect(visits.failures).toEqual([]);
 });

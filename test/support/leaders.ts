@@ -54,6 +54,16 @@ async function serverIds(cluster: { platform: Platform }, under: string, isWante
   return entries.filter(({ key }) => isWanted(key)).map(({ value }) => naming.parse(JSON.parse(value)).serverId);
 }
 
+const revisionReply = z.object({ header: z.object({ revision: z.string() }) });
+
+/** Forgets everything of etcd but what is in force now: whoever watches from before has to begin anew. */
+export async function compactEtcd({ platform }: { platform: Platform }): Promise<void> {
+  const { header } = revisionReply.parse(
+    await etcdCall(platform.ports.etcd, "/v3/kv/range", { key: base64("/svc/leader") }),
+  );
+  await etcdCall(platform.ports.etcd, "/v3/kv/compaction", { revision: header.revision, physical: true });
+}
+
 /** Whether a task is on a node. */
 export async function hasPlacement(cluster: { platform: Platform }, taskId: string): Promise<boolean> {
   return (await etcdRange(cluster, "/svc/placements/")).some(({ key }) => key.endsWith(`/${taskId}`));

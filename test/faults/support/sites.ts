@@ -120,7 +120,7 @@ export async function viewOf(fleet: Fleet, name: string) {
 /** Resolves with how long it took until administrators saw one of the statuses. */
 export async function becomes(
   fleet: Fleet,
-  { name }: Node,
+  { name }: Pick<Node, "name">,
   statuses: readonly string[],
   timeoutMs: number,
 ): Promise<number> {
@@ -134,12 +134,20 @@ export async function becomes(
 }
 
 /** Does something with a node as its operator; throws what control answers when it refuses. */
-export async function act(fleet: Fleet, { name }: Node, action: string, body: Record<string, unknown> = {}) {
+export async function act(fleet: Fleet, { name }: Pick<Node, "name">, action: string, body: Record<string, unknown> = {}) {
   const { id } = await viewOf(fleet, name);
   const reply = await fleet.api("POST", `/admin/nodes/${id}/${action}`, body);
   if (reply.body["ok"] !== true)
     throw new Error(`${action} was answered with ${reply.status} ${JSON.stringify(reply.body)}`);
   return reply.body;
+}
+
+/** The fleet's edge, as administrators name it. */
+export async function edgeOf(fleet: Fleet): Promise<Pick<Node, "name">> {
+  const { nodes } = nodeListReply.parse((await fleet.api("GET", "/admin/nodes")).body);
+  const edge = nodes.find(({ role, status }) => role === "edge" && status !== "removed");
+  if (edge === undefined) throw new Error("there is no edge");
+  return { name: edge.name };
 }
 
 /** Everything that an administrator can see of a node. */
