@@ -38,6 +38,8 @@ export interface Prober extends AsyncDisposable {
   report(sinceMs?: number): VisitReport;
   /** Which containers answered in the last `windowMs`. */
   answering(windowMs: number): Set<string>;
+  /** Who answered which visit: it was due at `startMs`, and begun no sooner. */
+  answers(): { by: string; startMs: number; endMs: number }[];
   /** Stops, waits for the visits that are under way, and reports on all. */
   stop(): Promise<VisitReport>;
 }
@@ -92,6 +94,8 @@ export function startProber(url: string, ratePerSecond: number): Prober {
       const from = now() - windowMs;
       return new Set(visits.flatMap(({ atMs, tookMs, by }) => (by !== null && atMs + tookMs >= from ? [by] : [])));
     },
+    answers: () =>
+      visits.flatMap(({ atMs, tookMs, by }) => (by === null ? [] : [{ by, startMs: atMs, endMs: atMs + tookMs }])),
     async stop() {
       end.abort();
       await going;

@@ -2,6 +2,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { loadavg } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
+import { type Operation, toLines } from "./history.ts";
 import type { VisitReport } from "./prober.ts";
 
 /** What one fault did. */
@@ -40,6 +41,14 @@ export async function recordFault(finding: Finding): Promise<void> {
   const name = finding.fault.toLowerCase().replace(/[^a-z0-9]+/g, "-");
   await writeFile(join(dir, `${name}.json`), `${JSON.stringify(entry, null, 2)}\n`);
   await writeFile(join(dir, "faults.md"), await table(dir));
+}
+
+/** Writes a history beside what was found, as JSON lines, for a judge to read it again. */
+export async function recordHistory(name: string, history: readonly Operation[]): Promise<void> {
+  const dir = process.env["SVC_FAULTS_OUT"];
+  if (dir === undefined || dir === "") return;
+  await mkdir(dir, { recursive: true });
+  await writeFile(join(dir, `${name}.history.jsonl`), toLines(history));
 }
 
 async function table(dir: string): Promise<string> {

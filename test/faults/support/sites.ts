@@ -134,7 +134,12 @@ export async function becomes(
 }
 
 /** Does something with a node as its operator; throws what control answers when it refuses. */
-export async function act(fleet: Fleet, { name }: Pick<Node, "name">, action: string, body: Record<string, unknown> = {}) {
+export async function act(
+  fleet: Fleet,
+  { name }: Pick<Node, "name">,
+  action: string,
+  body: Record<string, unknown> = {},
+) {
   const { id } = await viewOf(fleet, name);
   const reply = await fleet.api("POST", `/admin/nodes/${id}/${action}`, body);
   if (reply.body["ok"] !== true)
