@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Fleet } from "./support/fleet.ts";
 import { startProber } from "./support/prober.ts";
 import { recordFault } from "./support/results.ts";
-import { answered, becomes, deploySite, nodeOf, type Site, settled, startSite, startTimes } from "./support/sites.ts";
+import { answered, becomes, nodeOf, type Site, settled, startSite, startTimes } from "./support/sites.ts";
 import { detectMs, healMs } from "./support/times.ts";
 
 const slowMs = 40_000;
