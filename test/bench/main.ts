@@ -18,6 +18,7 @@ import { bareContainers, imageDeploys, memoryAtRest, serverDeploys, staticDeploy
 import { developing } from "./dev.ts";
 import { domainsServed } from "./domains.ts";
 import { clockOfJobs } from "./jobs.ts";
+import { jobsLive } from "./jobs-live.ts";
 import { longRequests } from "./long-requests.ts";
 import { figuresOfYears } from "./metrics.ts";
 import { readsOfOne } from "./reads.ts";
@@ -57,7 +58,7 @@ const loadAtStart = loadavg();
 const rows: Row[] = [];
 // `npm run bench -- auth` measures the API's choke point alone, `-- together` many first deploys at once,
 // `-- cli` how fast the command line starts, `-- dev` what `svc dev` adds and what watching takes, `-- jobs` the clock of scheduled jobs,
-// `-- console` SQL, `-- metrics` figures of two years, `-- domains` domains until
+// `-- jobs-live [1000]` how late jobs start on three nodes, and so many at once, some ten minutes; `-- console` SQL, `-- metrics` figures of two years, `-- domains` domains until
 // they have certificates, `-- realtime` streams of `@svc/realtime`, `-- databases-proxy` what the database proxy adds to a
 // query, `-- databases` all of managed databases.
 const only = process.argv[2] ?? null;
@@ -75,6 +76,9 @@ if (only === "together") {
   rows.push(...(await figuresOfYears()));
 } else if (only === "jobs") {
   rows.push(...(await clockOfJobs()));
+} else if (only === "jobs-live") {
+  await using cluster = await startCluster({ agents: 3, ha: true });
+  rows.push(...(await jobsLive(cluster, Number(process.argv[3] ?? 1_000))));
 } else if (only === "domains") {
   await using cluster = await startCluster({ agents: 1, acme: true });
   rows.push(...(await domainsServed(cluster, times)));
