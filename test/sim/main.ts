@@ -41,7 +41,7 @@ const first = seed ?? Math.floor(Math.random() * 1_000_000_000);
 
 if (values.mutants) {
   const repetitions = number(values.repetitions, "repetitions") ?? 5;
-  process.exitCode = runMutants({
+  process.exitCode = await runMutants({
     firstSeed: first,
     repetitions,
     cap: number(values.cap, "cap") ?? 5_000,
@@ -49,8 +49,8 @@ if (values.mutants) {
   });
 } else if (seed !== null && values.seeds === undefined && values.minutes === undefined && values.hours === undefined) {
   const keep = values.keep === undefined ? null : values.keep.split(",").filter(Boolean).map(Number);
-  const done = simulate({ seed, mutant, keep, ...(values.trace && { trace: console.log }) });
-  tell(done);
+  const done = await simulate({ seed, mutant, keep, ...(values.trace && { trace: console.log }) });
+  await tell(done);
 } else {
   const hours = number(values.hours, "hours");
   const minutes = number(values.minutes, "minutes");
@@ -63,11 +63,11 @@ if (values.mutants) {
   let events = 0;
   let virtualMs = 0;
   for (; count < most && (untilMs === null || performance.now() < untilMs); count += 1) {
-    const done = simulate({ seed: first + count, mutant, keep: null });
+    const done = await simulate({ seed: first + count, mutant, keep: null });
     events += done.events;
     virtualMs += done.virtualMs;
     if (done.violation !== null) {
-      tell(done);
+      await tell(done);
       if (!values.shrink) console.log("the schedule is shrunk with --shrink");
       break;
     }
@@ -78,12 +78,12 @@ if (values.mutants) {
   );
 }
 
-function tell(done: Simulated): void {
+async function tell(done: Simulated): Promise<void> {
   console.log(report(done));
   if (done.violation === null) return;
   process.exitCode = 1;
   if (!values.shrink) return;
-  const shrunk = shrink(done);
+  const shrunk = await shrink(done);
   console.log(`shrunk to ${shrunk.keep.length} of ${shrunk.of} deeds in ${shrunk.tries} runs:`);
   for (const line of shrunk.lines) console.log(`  ${line}`);
   const flags = mutant === null ? "" : ` --mutant ${mutant}`;

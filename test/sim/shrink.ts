@@ -12,13 +12,13 @@ export interface Shrunk {
 const triesMax = 400;
 
 /** The fewest deeds with which a seed still violates the same invariant (delta debugging: no single one can be left out). */
-export function shrink({ seed, mutant, plan, violation }: Simulated): Shrunk {
+export async function shrink({ seed, mutant, plan, violation }: Simulated): Promise<Shrunk> {
   const of = plan.deeds.length;
   let tries = 0;
-  const fails = (keep: readonly number[]): boolean => {
+  const fails = async (keep: readonly number[]): Promise<boolean> => {
     tries += 1;
     try {
-      return simulate({ seed, mutant, keep }).violation?.invariant === violation?.invariant;
+      return (await simulate({ seed, mutant, keep })).violation?.invariant === violation?.invariant;
     } catch {
       return false;
     }
@@ -30,7 +30,7 @@ export function shrink({ seed, mutant, plan, violation }: Simulated): Shrunk {
     let isSmaller = false;
     for (let at = 0; at < keep.length && tries < triesMax; at += size) {
       const without = [...keep.slice(0, at), ...keep.slice(at + size)];
-      if (!fails(without)) continue;
+      if (!(await fails(without))) continue;
       keep = without;
       parts = Math.max(parts - 1, 2);
       isSmaller = true;
@@ -40,7 +40,7 @@ export function shrink({ seed, mutant, plan, violation }: Simulated): Shrunk {
     if (size === 1) break;
     parts = Math.min(parts * 2, keep.length);
   }
-  if (keep.length === 1 && fails([])) keep = [];
+  if (keep.length === 1 && (await fails([]))) keep = [];
   const lines = keep.flatMap((index) => {
     const deed = plan.deeds[index];
     return deed === undefined

@@ -26,7 +26,7 @@ export interface Simulated {
 }
 
 /** One run of the world of a seed, to its end or to the first invariant that does not hold. */
-export function simulate({ seed, mutant, keep, trace }: SimulateOptions): Simulated {
+export async function simulate({ seed, mutant, keep, trace }: SimulateOptions): Promise<Simulated> {
   const whole = planOf(seed);
   const deeds = keep === null ? whole.deeds : whole.deeds.filter((_, index) => keep.includes(index));
   const plan: Plan = { ...whole, deeds };
@@ -35,7 +35,7 @@ export function simulate({ seed, mutant, keep, trace }: SimulateOptions): Simula
   if (trace) world.kernel.trace = trace;
   let violation: Violation | null = null;
   try {
-    world.run();
+    await world.run();
   } catch (error) {
     if (!(error instanceof Violation)) {
       throw new Error(`seed ${seed} broke the simulator at ${(world.kernel.nowMs / 1_000).toFixed(3)} s`, {

@@ -14,41 +14,42 @@ const huntMs = 300_000;
 const seedsQuick = 10;
 
 describe("the simulator", () => {
-  test("does the same for the same seed", () => {
+  test("does the same for the same seed", async () => {
     for (const seed of [1, 2, 3]) {
-      const [one, other] = [simulate({ seed, mutant: null, keep: null }), simulate({ seed, mutant: null, keep: null })];
+      const one = await simulate({ seed, mutant: null, keep: null });
+      const other = await simulate({ seed, mutant: null, keep: null });
       expect(other.hash).toBe(one.hash);
       expect(other.events).toBe(one.events);
     }
-    expect(simulate({ seed: 4, mutant: null, keep: null }).hash).not.toBe(
-      simulate({ seed: 5, mutant: null, keep: null }).hash,
-    );
+    const four = await simulate({ seed: 4, mutant: null, keep: null });
+    const five = await simulate({ seed: 5, mutant: null, keep: null });
+    expect(four.hash).not.toBe(five.hash);
   });
 
-  test("finds a schedule that is shorter and still fails", () => {
-    const kill = hunt("M8", 1, 50);
+  test("finds a schedule that is shorter and still fails", async () => {
+    const kill = await hunt("M8", 1, 50);
     if (kill === null) throw new Error("no seed to shrink");
-    const done = simulate({ seed: kill.seed, mutant: "M8", keep: null });
-    const shrunk = shrink(done);
+    const done = await simulate({ seed: kill.seed, mutant: "M8", keep: null });
+    const shrunk = await shrink(done);
     expect(shrunk.keep.length).toBeLessThan(done.plan.deeds.length);
-    const again = simulate({ seed: kill.seed, mutant: "M8", keep: shrunk.keep });
+    const again = await simulate({ seed: kill.seed, mutant: "M8", keep: shrunk.keep });
     expect(again.violation?.invariant).toBe(done.violation?.invariant);
   });
 });
 
 describe("the cluster under faults", () => {
   // From the first seed on each time, so that a change is judged by what it changes: `npm run sim` tries fresh ones.
-  test(`keeps every invariant for ${seconds} s of seeds, ${seedsMax} at most`, () => {
+  test(`keeps every invariant for ${seconds} s of seeds, ${seedsMax} at most`, async () => {
     const untilMs = performance.now() + seconds * 1_000;
     for (let seed = 1; seed <= seedsMax && performance.now() < untilMs; seed += 1) {
-      const done = simulate({ seed, mutant: null, keep: null });
+      const done = await simulate({ seed, mutant: null, keep: null });
       expect(done.violation, report(done)).toBeNull();
     }
   });
 
   // The same seeds each time: with fresh ones the rarest takes a minute or ten, and `npm run sim -- --mutants` measures that.
-  test.each(mutantNames)("would be caught with the bug %s", (mutant) => {
-    const kill = hunt(mutant, firstSeedOf(mutant), 5_000, performance.now() + huntMs);
+  test.each(mutantNames)("would be caught with the bug %s", async (mutant) => {
+    const kill = await hunt(mutant, firstSeedOf(mutant), 5_000, performance.now() + huntMs);
     if (kill !== null && kill.seeds > seedsQuick)
       console.error(`  ${mutant} took ${kill.seeds} seeds: its \`foundBySeed\` may be ${kill.seed} now`);
     expect(kill).not.toBeNull();

@@ -29,6 +29,8 @@ export class Kernel {
   trace: ((line: string) => void) | null = null;
   /** Called after every event. */
   afterEvent: () => void = () => {};
+  /** Promises may go on because of the event under way. */
+  private isStirred = false;
   private readonly heap: Happening[] = [];
   private order = 0;
   private readonly tagHashes = new Map<string, number>();
@@ -60,8 +62,16 @@ export class Kernel {
     if (this.trace !== null) this.trace(`${(this.nowMs / 1000).toFixed(3).padStart(9)} ${line()}`);
   }
 
+  /**
+   * Says that code that awaits promises may go on because of the event under way: before the next event it does, as far as
+   * it gets. Every port of `ports.ts` says so by itself.
+   */
+  stir(): void {
+    this.isStirred = true;
+  }
+
   /** Lets everything happen up to `untilMs`. */
-  run(untilMs: number): void {
+  async run(untilMs: number): Promise<void> {
     for (;;) {
       const next = this.heap[0];
       if (next === undefined || next.atMs > untilMs) break;
@@ -87,6 +97,10 @@ export class Kernel {
       this.events += 1;
       this.mix(next.tag);
       run();
+      while (this.isStirred) {
+        this.isStirred = false;
+        await allPromises();
+      }
       this.afterEvent();
     }
     this.nowMs = untilMs;
@@ -139,6 +153,12 @@ export class Kernel {
   }
 }
 
+/**
+ * Settles when every promise that can go on has gone on, however many wait for one another: a turn of the event loop begins
+ * only when none is left. Some million turns a second are less than the events themselves take.
+ */
+const allPromises = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
+
 const isBefore = (a: Happening, b: Happening): boolean => a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
 
 /** What a coroutine waits for: calls one of the two, once, now or later. */
@@ -163,6 +183,8 @@ export class Process {
   readonly rate: number;
   readonly random: Random;
   scope: Scope;
+  /** What nobody caught ends a process: whoever starts it again says so here. */
+  onUncaught: (error: unknown) => void = unexpected;
 
   readonly kernel: Kernel;
   readonly id: string;

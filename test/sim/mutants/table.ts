@@ -11,20 +11,20 @@ export interface Kill {
 }
 
 /** Runs a mutant with fresh seeds until an invariant does not hold; null: with none of `cap` seeds, or not in time. */
-export function hunt(
+export async function hunt(
   mutant: MutantName,
   firstSeed: number,
   cap: number,
   untilMs = Number.POSITIVE_INFINITY,
-): Kill | null {
+): Promise<Kill | null> {
   let events = 0;
   for (let seeds = 1; seeds <= cap && performance.now() < untilMs; seeds += 1) {
     const seed = firstSeed + seeds - 1;
-    const done = simulate({ seed, mutant, keep: null });
+    const done = await simulate({ seed, mutant, keep: null });
     events += done.events;
     if (done.violation === null) continue;
     // What the world without the mutant violates as well says nothing about the mutant.
-    if (simulate({ seed, mutant: null, keep: null }).violation === null)
+    if ((await simulate({ seed, mutant: null, keep: null })).violation === null)
       return { seed, seeds, events, invariant: done.violation.invariant };
   }
   return null;
@@ -34,7 +34,7 @@ const median = (of: readonly number[]): number =>
   [...of].sort((a, b) => a - b)[Math.floor((of.length - 1) / 2)] ?? Number.NaN;
 
 /** The table of all mutants, as Markdown; the exit code: 1 when one of them survived. */
-export function runMutants({
+export async function runMutants({
   firstSeed,
   repetitions,
   cap,
@@ -44,7 +44,7 @@ export function runMutants({
   repetitions: number;
   cap: number;
   say: (line: string) => void;
-}): number {
+}): Promise<number> {
   say(`first seed: ${firstSeed}, ${repetitions} repetitions, at most ${cap} seeds each`);
   say("| mutant | what it breaks | caught by | median seeds | median events |");
   say("|---|---|---|---|---|");
@@ -52,7 +52,7 @@ export function runMutants({
   for (const [index, mutant] of mutantNames.entries()) {
     const kills: Kill[] = [];
     for (let repetition = 0; repetition < repetitions; repetition += 1) {
-      const kill = hunt(mutant, firstSeed + (index * repetitions + repetition) * 1_000_003, cap);
+      const kill = await hunt(mutant, firstSeed + (index * repetitions + repetition) * 1_000_003, cap);
       if (kill !== null) kills.push(kill);
     }
     if (kills.length < repetitions) survivors += 1;

@@ -354,7 +354,7 @@ export class World {
   // ------------------------------------------------------------------- a run
 
   /** Everything from the first start to the rest at the end. @throws Violation */
-  run(): void {
+  async run(): Promise<void> {
     const { kernel } = this;
     kernel.afterEvent = () => {
       if (this.checks.found !== null) throw this.checks.found;
@@ -373,16 +373,16 @@ export class World {
     for (const deed of this.plan.deeds) this.do(deed);
     const calmAtMs = 20_000 + faultsMs;
     kernel.at(calmAtMs, "calm", () => this.calm());
-    kernel.run(calmAtMs + settleMs);
+    await kernel.run(calmAtMs + settleMs);
     checkSettled(this);
     if (this.checks.found !== null) throw this.checks.found;
-    kernel.run(calmAtMs + restMs - 40_000);
+    await kernel.run(calmAtMs + restMs - 40_000);
     const before = {
       writes: this.etcd.writes,
       assigns: this.checks.assignsSent,
       resyncs: new Map(this.checks.resyncs),
     };
-    kernel.run(calmAtMs + restMs);
+    await kernel.run(calmAtMs + restMs);
     checkRest(this, before);
     if (this.checks.found !== null) throw this.checks.found;
   }
