@@ -24,7 +24,7 @@ import type { LogAnswers } from "./logs/query.ts";
 import { countRuns } from "./metrics/count.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Readiness } from "./metrics/serve.ts";
-import { readBootId } from "./node/boot-id.ts";
+import type { Machine } from "./node/machine.ts";
 import type { Placements } from "./placements/placements.ts";
 import type { Runs } from "./runs/runs.ts";
 import type { NodeCapacity } from "./stats/capacity.ts";
@@ -52,6 +52,7 @@ export interface SessionDeps {
   transports(): { session: Transport; bulk: Transport };
   journal: Journal;
   engine: Engine;
+  machine: Pick<Machine, "bootId">;
   answerLogQuery: LogAnswers;
   placements: Placements;
   runs: Runs;
@@ -206,12 +207,12 @@ export async function converse(deps: SessionDeps): Promise<void> {
   }
 }
 
-async function hello({ journal, engine, engineWatch, describe }: SessionDeps, instanceId: string) {
+async function hello({ journal, engine, machine, engineWatch, describe }: SessionDeps, instanceId: string) {
   const chain = journal.chain();
   const facts = await describe();
   return {
     clusterEpoch: chain.clusterEpoch,
-    bootId: readBootId(),
+    bootId: machine.bootId,
     instanceId,
     version,
     ...facts,

@@ -1,4 +1,4 @@
-import { isLoopback, parseSockets, tcpTablesOf } from "./sockets.ts";
+import { isLoopback, parseSockets, type TcpTables } from "./sockets.ts";
 
 /** Of the kernel's numbers: open on both ends, or closed by the app with an answer still on its way. */
 const served = new Set(["01", "04", "05"]);
@@ -16,7 +16,7 @@ export const countOpen = (table: string, port: number): number =>
  * Whether anybody has a connection to the app at `port` of the container whose first process is `pid`. What the kernel does
  * not tell is not taken for silence, nor is a process that the engine did not name (null).
  */
-export async function hasOpen(pid: number | null, port: number): Promise<boolean> {
-  const tables = pid === null ? null : await tcpTablesOf(pid);
+export async function hasOpen(tcpTables: TcpTables, pid: number | null, port: number): Promise<boolean> {
+  const tables = pid === null ? null : await tcpTables(pid);
   return tables === null || tables.some((table) => countOpen(table, port) > 0);
 }

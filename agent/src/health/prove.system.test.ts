@@ -2,7 +2,9 @@ import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { systemClock } from "@svc/runtime/system";
 import { afterEach, expect, test } from "vitest";
+import { probe } from "./probe.ts";
 import { proveHealthy } from "./prove.ts";
+import { tcpTablesOf } from "./sockets.ts";
 
 let servers = new AsyncDisposableStack();
 afterEach(async () => {
@@ -20,11 +22,13 @@ async function listen(app: RequestListener): Promise<string> {
   return `127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
+const machine = { tcpTables: tcpTablesOf, probe: probe.bind(null, systemClock) };
+
 /** Looks at an app whose time of so many seconds ends so much after now. */
 const prove = (upstream: string, seconds: number, leftMs: number): Promise<string | null> => {
   const untilMs = Date.now() + leftMs;
   const subject = { upstream, path: "/", port: 3000, pid: null, startedMs: untilMs - seconds * 1000, untilMs };
-  return proveHealthy(systemClock, subject, AbortSignal.timeout(30_000));
+  return proveHealthy(systemClock, machine, subject, AbortSignal.timeout(30_000));
 };
 
 /** The machine was busy from the start of the app on. */

@@ -1,6 +1,8 @@
 import { readFile } from "node:fs/promises";
 
 /** The TCP sockets in the network of a process, as the kernel prints them; null when it does not show them to us. */
+export type TcpTables = (pid: number) => Promise<string[] | null>;
+
 export async function tcpTablesOf(pid: number): Promise<string[] | null> {
   const tables = await Promise.all(["tcp", "tcp6"].map((name) => readTable(`/proc/${pid}/net/${name}`)));
   return tables.every((table) => table === "") ? null : tables;

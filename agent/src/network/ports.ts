@@ -38,7 +38,7 @@ export const portMemory = (journal: Pick<Journal, "findSetting" | "saveSetting">
 });
 
 /**
- * Ports within a range. A port is tried by listening on it for a moment. Somebody else on the machine may
+ * Ports within a range. `isFree` tries a port by listening on it for a moment. Somebody else on the machine may
  * still be faster: then the start fails and another is taken.
  *
  * Nobody knows how long what the agent before gave up has rested, so all of that rests anew.
@@ -47,8 +47,13 @@ export function createPorts(
   clock: Clock,
   random: Random,
   range: { first: number; last: number },
+  isFree: Ports["isFree"],
   memory: PortMemory,
 ): Ports {
+  const isFreeAtAll = async (addresses: readonly string[], port: number): Promise<boolean> => {
+    for (const address of addresses) if (!(await isFree(address, port))) return false;
+    return true;
+  };
   const size = range.last - range.first + 1;
   let known: readonly number[] = memory.load();
   const restsUntilMs = new Map(known.map((port) => [port, clock.steadyMs() + restsMs]));
@@ -97,12 +102,8 @@ export function createPorts(
   };
 }
 
-async function isFreeAtAll(addresses: readonly string[], port: number): Promise<boolean> {
-  for (const address of addresses) if (!(await isFree(address, port))) return false;
-  return true;
-}
-
-function isFree(address: string, port: number): Promise<boolean> {
+/** Whether nobody listens on it at `address` now. */
+export function isPortFree(address: string, port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const server = createServer();
     server.once("error", () => resolve(false));

@@ -32,9 +32,9 @@ import { sampleLoop } from "../stats/sampler.ts";
 import { watchStorage } from "../storage/watch.ts";
 import type { Tidy } from "../tidy.ts";
 import { createTunnels } from "../tunnels/tunnels.ts";
-import { readBootId } from "./boot-id.ts";
 import { rememberFormer } from "./former.ts";
 import { removeLeftovers } from "./leftovers.ts";
+import { thisMachine } from "./machine.ts";
 import { createTools } from "./tools.ts";
 import { createWork } from "./work.ts";
 
@@ -73,6 +73,7 @@ export async function runNode(options: {
   let madeTidy: Tidy | null = null;
   let madeDatabases: DatabaseTables | null = null;
   const common = { clock, random, config, journal, isolation, metrics, signal, log };
+  const machine = thisMachine(clock);
   const tools = await createTools({
     ...common,
     identity,
@@ -86,7 +87,7 @@ export async function runNode(options: {
   const { placements, runs, tidy, databases, entrances, volumes, copyFiles } = createWork({
     ...common,
     tools,
-    bootId: readBootId(),
+    machine,
     lookEveryMs: options.lookEveryMs,
   });
   madeTidy = tidy;
@@ -225,6 +226,7 @@ export async function runNode(options: {
       transports: () => link,
       journal,
       engine,
+      machine,
       answerLogQuery: createLogAnswers({ clock, engine, tails, find: placements.find }),
       placements,
       runs,

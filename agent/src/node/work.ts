@@ -27,6 +27,7 @@ import { createRunner } from "../placements/runner.ts";
 import { createRuns, type Runs } from "../runs/runs.ts";
 import { createTidy } from "../tidy.ts";
 import { spoolDir } from "./leftovers.ts";
+import type { Machine } from "./machine.ts";
 import type { Tools } from "./tools.ts";
 
 /** Control answers in a few seconds, if only that it is at work. */
@@ -37,18 +38,17 @@ const reportTimeoutMs = 10_000;
 export function createWork(options: {
   clock: Clock;
   random: Random;
-  config: Config;
+  config: Pick<Config, "dir" | "address" | "ports" | "entrances" | "databaseProxy" | "buildCacheMb">;
   journal: Journal;
   isolation: IsolationGuard;
   metrics: Metrics;
   tools: Tools;
   lookEveryMs: number;
-  /** Names this boot of the machine. */
-  bootId: string;
+  machine: Machine;
   signal: AbortSignal;
   log: Log;
 }) {
-  const { clock, random, config, journal, isolation, metrics, tools, signal, log } = options;
+  const { clock, random, config, journal, isolation, metrics, tools, machine, signal, log } = options;
   const { engine, images, networks, registry, client, openLog, disk, tails, owner, limiter, reporter, proxyDir } =
     tools;
   const builder = createBuilder({
@@ -92,7 +92,7 @@ export function createWork(options: {
   let runs: Runs | null = null;
   const countStatus = countStatuses(metrics, (id) => kindOf(id) === "build");
   const placements = createPlacements({
-    ...{ clock, journal, engine, bootId: options.bootId, address: config.address, log },
+    ...{ clock, journal, engine, machine, address: config.address, log },
     onStatus(status) {
       countStatus(status);
       if (status.observed === Observed.REMOVED) entrances.wake();
@@ -101,9 +101,23 @@ export function createWork(options: {
     },
     createRunner: ({ isNetworkNeeded, isPortHeld }) =>
       createRunner({
-        ...{ clock, databases, engine, owner, images, networks, tails, builder, backups, captures, proofs, log },
+        ...{
+          clock,
+          databases,
+          engine,
+          machine,
+          owner,
+          images,
+          networks,
+          tails,
+          builder,
+          backups,
+          captures,
+          proofs,
+          log,
+        },
         proxyIds: proxyDir.ids,
-        ports: createPorts(clock, random, config.ports, portMemory(journal)),
+        ports: createPorts(clock, random, config.ports, machine.isPortFree, portMemory(journal)),
         ...{ address: config.address, entrances },
         isNetworkNeeded: (projectId, channel, except) =>
           isNetworkNeeded(projectId, channel, except) || (runs?.isNetworkNeeded(projectId, channel) ?? false),
@@ -113,7 +127,7 @@ export function createWork(options: {
   const isPlacementsNetwork = (projectId: string, channel: string) =>
     placements.isNetworkNeeded(projectId, channel, "");
   runs = createRuns({
-    ...{ clock, journal, engine, images, networks, databases, bootId: options.bootId, log },
+    ...{ clock, journal, engine, machine, images, networks, databases, log },
     // What comes is within the bound of a run's log, see `carryOutput`.
     openLog: (attemptId) => openLog(attemptId, true, limits.jobLogBytesMax),
     isNetworkNeeded: isPlacementsNetwork,

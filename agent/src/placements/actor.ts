@@ -6,6 +6,7 @@ import type { Container, Engine } from "../engine/engine.ts";
 import { isEngineTrouble } from "../engine/errors.ts";
 import { hasOpen } from "../health/open.ts";
 import type { Log } from "../log.ts";
+import type { Machine } from "../node/machine.ts";
 import { restlessPauseMs, retryDelayMs } from "./crash.ts";
 import type { Runner, Turn } from "./executors/executor.ts";
 import { TaskFailure, toFailure } from "./failure.ts";
@@ -59,12 +60,11 @@ export function createActor(options: {
   task: Task;
   engine: Engine;
   runner: Runner;
-  /** Names this boot of the machine. */
-  bootId: string;
+  machine: Pick<Machine, "bootId" | "tcpTables">;
   signal: AbortSignal;
   log: Log;
 }): Actor {
-  const { clock, task, engine, runner, signal } = options;
+  const { clock, task, engine, runner, machine, signal } = options;
   const log = options.log.child({ placementId: task.id });
   let woken = false;
   /** What is under way, and which wakes end it. */
@@ -86,7 +86,8 @@ export function createActor(options: {
     const container = hasContainer ? await engine.findContainer(containerName(task.id)) : null;
     const port = kind?.container?.port;
     const mayDrain = placement.desired === Desired.REMOVED && placement.drainSeconds > 0;
-    const isOpen = mayDrain && container !== null && port !== undefined && (await hasOpen(container.pid, port));
+    const isOpen =
+      mayDrain && container !== null && port !== undefined && (await hasOpen(machine.tcpTables, container.pid, port));
     // After the look, which may take long: what ended meanwhile ended before this.
     const nowMs = clock.now().getTime();
     return {
@@ -113,7 +114,7 @@ export function createActor(options: {
             memory,
             nowMs,
           }),
-        isGranted: memory.grantedIn === options.bootId,
+        isGranted: memory.grantedIn === machine.bootId,
         imageReady: task.imageReady,
         nowMs,
       },

@@ -16,6 +16,7 @@ import { isHidden } from "../entrances/rules.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { PlacementRecord } from "../journal/records.ts";
 import type { Log } from "../log.ts";
+import type { Machine } from "../node/machine.ts";
 import type { Writer } from "../storage/watch.ts";
 import { type Actor, createActor } from "./actor.ts";
 import { apply, type Held } from "./apply.ts";
@@ -63,15 +64,15 @@ export function createPlacements(options: {
   clock: Clock;
   journal: Journal;
   engine: Engine;
-  /** Names this boot of the machine. */
-  bootId: string;
+  machine: Pick<Machine, "bootId" | "tcpTables">;
   /** The node's own. */
   address: string;
   createRunner(siblings: Siblings): Runner;
   onStatus(status: PlacementStatus): void;
   log: Log;
 }): Placements {
-  const { clock, journal, engine, bootId, log } = options;
+  const { clock, journal, engine, machine, log } = options;
+  const { bootId } = machine;
   const all = new Map<string, Member>();
   const closing = new AbortController();
 
@@ -90,7 +91,7 @@ export function createPlacements(options: {
     const signal = AbortSignal.any([closing.signal, stop.signal]);
     const onChange = (changed: PlacementRecord): void => options.onStatus(changed.status);
     const task = createTask({ clock, record, journal, onChange });
-    all.set(task.id, { task, stop, actor: createActor({ clock, task, engine, runner, bootId, signal, log }) });
+    all.set(task.id, { task, stop, actor: createActor({ clock, task, engine, runner, machine, signal, log }) });
   };
 
   const forget = (placementId: string): void => {

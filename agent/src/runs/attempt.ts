@@ -13,7 +13,7 @@ import type { Networks, ProjectNetwork } from "../network/networks.ts";
 import { reservedOf } from "../placements/limits.ts";
 import type { Writer } from "../storage/watch.ts";
 import { type Gate, gatedCommand, judge } from "./gate.ts";
-import { openGate, readGate, shutGate } from "./gate-files.ts";
+import type { Gates } from "./gate-files.ts";
 import { exitOf, refusalOf, toStatus } from "./outcome.ts";
 import { carryOutput, type Output } from "./output.ts";
 import { nextRun, type RunEvent } from "./transitions.ts";
@@ -42,6 +42,7 @@ export interface AttemptDeps {
   journal: Journal;
   engine: Engine;
   networks: Networks;
+  gates: Gates;
   /** Names this boot of the machine. */
   bootId: string;
   openLog(attemptId: string): LogStream;
@@ -63,7 +64,7 @@ const startTookTooLong = "The engine did not start the command in time.";
 const restartedBefore = "The node's agent was restarted before the command started.";
 
 export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
-  const { clock, journal, engine, bootId, signal } = deps;
+  const { clock, journal, engine, gates, bootId, signal } = deps;
   const { attemptId } = initial.offer;
   const name = runContainerName(attemptId);
   const log = deps.log.child({ attemptId });
@@ -107,7 +108,7 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
       const network = await deps.networks.ensure(offer.projectId, offer.channel);
       await engine.createContainer(toContainerSpec(offer, network));
       gate = (await engine.findContainer(name))?.gate ?? "";
-      await openGate(gate);
+      await gates.open(gate);
     } catch (cause) {
       log.warn({ err: cause }, "run could not be prepared");
       move({ kind: "called-off", message: "The container could not be created." });
@@ -121,7 +122,7 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
     try {
       await engine.startContainer(name);
     } catch (cause) {
-      if (isEngineTrouble(cause) || (await shutGate(gate)) !== "shut") return settle(startTookTooLong);
+      if (isEngineTrouble(cause) || (await gates.shut(gate)) !== "shut") return settle(startTookTooLong);
       const reason = cause instanceof EngineError ? cause.message : "the engine refused";
       move(refusalOf(reason, clock.now().toISOString()));
       return;
@@ -132,7 +133,7 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
 
   /** Of an attempt that is known to have started it is never looked at again. */
   const findGate = (): Gate | Promise<Gate> =>
-    record.gate === undefined || record.startedAt !== "" ? "none" : readGate(record.gate);
+    record.gate === undefined || record.startedAt !== "" ? "none" : gates.read(record.gate);
 
   /**
    * The engine was told to start it, and whether it did is not known: the gate decides that, and the engine says the rest.
@@ -147,7 +148,7 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
       let container: Container | null | undefined;
       try {
         gate = await findGate();
-        if (judge({ gate, container: undefined, isSameBoot }) === "shut") gate = await shutGate(record.gate ?? "");
+        if (judge({ gate, container: undefined, isSameBoot }) === "shut") gate = await gates.shut(record.gate ?? "");
       } catch (cause) {
         log.warn({ reason: String(cause) }, "the gate of a run could not be shut");
       }
@@ -194,7 +195,7 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
         await output.finish();
         // An agent that stops leaves the end to the next one, which carries the rest of the output as well.
         if (signal.aborted) break;
-        const gate = record.gate === undefined ? "none" : await readGate(record.gate).catch(() => "gone" as const);
+        const gate = record.gate === undefined ? "none" : await gates.read(record.gate).catch(() => "gone" as const);
         move(exitOf(container, record, gate, clock.now()));
         break;
       }

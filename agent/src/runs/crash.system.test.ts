@@ -14,6 +14,7 @@ import { createTestNode, type TestNode } from "../testing/agent.ts";
 import { waitFor } from "../testing/wait.ts";
 import { createAttempt, runContainerName } from "./attempt.ts";
 import { heldBack } from "./gate.ts";
+import { gateFiles } from "./gate-files.ts";
 
 // An agent that ends at each step of a run, on a real engine: before the step, or when it is done and nobody heard.
 
@@ -77,7 +78,14 @@ function live(journal: Journal, options: { endsAt?: number; isDone?: boolean; bo
   const [record] = journal.listRuns();
   const fresh = { state: "offer" as const, token: "", exitCode: 0, timedOut: false, message: "" };
   const attempt = createAttempt(record ?? { offer, ...fresh, startedAt: "", finishedAt: "" }, {
-    ...{ clock: systemClock, journal: mortalJournal, engine, networks, bootId: options.bootId ?? bootId },
+    ...{
+      clock: systemClock,
+      journal: mortalJournal,
+      engine,
+      networks,
+      gates: gateFiles,
+      bootId: options.bootId ?? bootId,
+    },
     openLog: () => ({ write: () => {}, end: () => {}, done: Promise.resolve() }),
     onEvidence: (status) => void (isOver() || told.push(status)),
     ...{ signal: closing.signal, log: createLog("silent") },

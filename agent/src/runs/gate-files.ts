@@ -5,10 +5,18 @@ import { type Gate, gateName } from "./gate.ts";
 // A gate as this machine sees it: the directory of the volume, to which the engine is not needed. Making a file
 // (exclusively) and making a directory are each one step of the file system, so that one of them is first.
 
+/** Looking at gates, and shutting them. */
+export interface Gates {
+  /** Lets any user of the image in. Before the container is started, and never after. */
+  open(directory: string): Promise<void>;
+  read(directory: string): Promise<Exclude<Gate, "none">>;
+  /** Shuts an open gate. What it is from then on. Throws when the disk does not let it. */
+  shut(directory: string): Promise<Exclude<Gate, "none">>;
+}
+
 /** When nobody has been there: whoever makes or removes something changes it. */
 const untouched = new Date(0);
 
-/** Lets any user of the image in. Before the container is started, and never after. */
 export async function openGate(directory: string): Promise<void> {
   await chmod(directory, 0o777);
   await utimes(directory, untouched, untouched);
@@ -24,7 +32,6 @@ export async function readGate(directory: string): Promise<Exclude<Gate, "none">
   return gate.mtimeMs === untouched.getTime() ? "open" : "claimed";
 }
 
-/** Shuts an open gate. What it is from then on. Throws when the disk does not let it. */
 export async function shutGate(directory: string): Promise<Exclude<Gate, "none">> {
   const before = await readGate(directory);
   if (before !== "open") return before;
@@ -36,6 +43,8 @@ export async function shutGate(directory: string): Promise<Exclude<Gate, "none">
     throw cause;
   }
 }
+
+export const gateFiles: Gates = { open: openGate, read: readGate, shut: shutGate };
 
 async function stat(path: string) {
   try {

@@ -16,6 +16,7 @@ import type { RunRecord } from "../journal/records.ts";
 import type { Log } from "../log.ts";
 import type { LogStream } from "../logs/log-stream.ts";
 import type { Networks } from "../network/networks.ts";
+import type { Machine } from "../node/machine.ts";
 import { TaskFailure } from "../placements/failure.ts";
 import type { Writer } from "../storage/watch.ts";
 import { type Attempt, createAttempt, runContainerName } from "./attempt.ts";
@@ -54,14 +55,14 @@ export function createRuns(options: {
   images: Images;
   networks: Networks;
   databases: Pick<DatabaseTables, "reachable">;
-  /** Names this boot of the machine. */
-  bootId: string;
+  machine: Pick<Machine, "bootId" | "gates">;
   openLog(attemptId: string): LogStream;
   /** Whether a placement needs the network too. */
   isNetworkNeeded(projectId: string, channel: string): boolean;
   log: Log;
 }): Runs {
-  const { clock, journal, engine, images, networks, databases, bootId, log } = options;
+  const { clock, journal, engine, images, networks, databases, log } = options;
+  const { bootId, gates } = options.machine;
   const attempts = new Map<string, Attempt>();
   /** Offers that are not accepted yet. */
   const preparing = new Map<string, { offer: RunOffer; abort: AbortController }>();
@@ -75,7 +76,7 @@ export function createRuns(options: {
 
   const enter = (record: RunRecord): Attempt => {
     const { openLog } = options;
-    const deps = { clock, journal, engine, networks, bootId, openLog, onEvidence: tell, signal, log };
+    const deps = { clock, journal, engine, networks, gates, bootId, openLog, onEvidence: tell, signal, log };
     const attempt = createAttempt(record, deps);
     attempts.set(record.offer.attemptId, attempt);
     return attempt;

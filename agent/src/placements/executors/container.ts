@@ -40,7 +40,7 @@ type ContainerSteps =
 
 /** The life of a container, whatever its kind: from its image to its end, again and again, and what is said of that. */
 export function containerExecutor(deps: RunnerDeps & { lastWords: LastWords }): Executor<ContainerSteps> {
-  const { clock, databases, engine, images, networks, ports, tails, lastWords, log } = deps;
+  const { clock, databases, engine, machine, images, networks, ports, tails, lastWords, log } = deps;
 
   /** Another one than what `task` had turned out to be somebody's. */
   const missPort = (task: Task, cause?: unknown): TaskFailure => {
@@ -238,7 +238,11 @@ export function containerExecutor(deps: RunnerDeps & { lastWords: LastWords }): 
       const { port } = shapeOf(task.record().placement);
       // On disk before the first wait, and when it became shorter: whoever looks again goes on counting.
       if (task.record().memory.drainUntilMs !== untilMs) task.update({ memory: { drainUntilMs: untilMs } });
-      while (!signal.aborted && clock.now().getTime() < untilMs && (await hasOpen(container?.pid ?? null, port))) {
+      while (
+        !signal.aborted &&
+        clock.now().getTime() < untilMs &&
+        (await hasOpen(machine.tcpTables, container?.pid ?? null, port))
+      ) {
         await pause(clock, Math.min(drainLookMs, Math.max(0, untilMs - clock.now().getTime())), signal);
       }
     },

@@ -12,6 +12,7 @@ import type { Log } from "../../log.ts";
 import type { Tails } from "../../logs/tails.ts";
 import type { Networks } from "../../network/networks.ts";
 import type { Ports } from "../../network/ports.ts";
+import type { Machine } from "../../node/machine.ts";
 import type { Task } from "../task.ts";
 import type { Step } from "../view.ts";
 
@@ -41,6 +42,7 @@ export interface Siblings {
 export type RunnerDeps = {
   clock: Clock;
   engine: Engine;
+  machine: Pick<Machine, "probe" | "tcpTables">;
   owner: Owner;
   /** Who the database proxy of this node is. */
   proxyIds(): Promise<Ids>;

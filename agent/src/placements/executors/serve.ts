@@ -1,6 +1,5 @@
 import { HealthState, Observed, type ServeSpec } from "@svc/proto/node";
 import { edgesReach } from "../../entrances/rules.ts";
-import { probe } from "../../health/probe.ts";
 import { proveHealthy } from "../../health/prove.ts";
 import { TaskFailure, toFailure } from "../failure.ts";
 import type { LastWords } from "../last-words.ts";
@@ -12,15 +11,15 @@ const probeTimeoutMs = 5_000;
 
 /** Whether a container that runs answers visitors, first and from time to time. */
 export function serveExecutor(
-  deps: Pick<RunnerDeps, "clock" | "tails" | "address"> & { lastWords: LastWords },
+  deps: Pick<RunnerDeps, "clock" | "machine" | "tails" | "address"> & { lastWords: LastWords },
 ): Executor<"prove" | "watch"> {
-  const { clock, lastWords } = deps;
+  const { clock, machine, lastWords } = deps;
   return {
     async prove({ startedMs, untilMs }, { task, container, signal }) {
       const spec = serveSpec(task);
       const upstream = container?.upstream ?? "";
       const subject = { upstream, path: healthPath(spec), port: spec.port, pid: container?.pid ?? null };
-      const problem = await proveHealthy(clock, { ...subject, startedMs, untilMs }, signal);
+      const problem = await proveHealthy(clock, machine, { ...subject, startedMs, untilMs }, signal);
       if (signal.aborted) return;
       if (problem === null) {
         task.update({
@@ -46,7 +45,7 @@ export function serveExecutor(
       const path = healthPath(serveSpec(turn.task));
       const upstream = turn.container?.upstream ?? "";
       await watchHealth(deps, turn, async () => {
-        const { healthy } = await probe(clock, upstream, path, probeTimeoutMs, turn.signal);
+        const { healthy } = await machine.probe(upstream, path, probeTimeoutMs, turn.signal);
         return healthy;
       });
     },

@@ -1,0 +1,30 @@
+import type { Clock } from "@svc/runtime/clock";
+import { type Probe, probe } from "../health/probe.ts";
+import { type TcpTables, tcpTablesOf } from "../health/sockets.ts";
+import { isPortFree } from "../network/ports.ts";
+import { type Gates, gateFiles } from "../runs/gate-files.ts";
+import { readBootId } from "./boot-id.ts";
+
+/**
+ * What the agent sees of its machine beside the container engine, and does there, for placements and runs. The simulator
+ * has machines of its own.
+ */
+export interface Machine {
+  /** Names this boot of it. */
+  readonly bootId: string;
+  readonly gates: Gates;
+  /** Whether nobody listens on it at `address` now. */
+  isPortFree(address: string, port: number): Promise<boolean>;
+  tcpTables: TcpTables;
+  /** GETs a container's health path. Any 2xx or 3xx is healthy. */
+  probe(upstream: string, path: string, timeoutMs: number, signal: AbortSignal): Promise<Probe>;
+}
+
+/** The one that this program runs on. */
+export const thisMachine = (clock: Clock): Machine => ({
+  bootId: readBootId(),
+  gates: gateFiles,
+  isPortFree,
+  tcpTables: tcpTablesOf,
+  probe: (upstream, path, timeoutMs, signal) => probe(clock, upstream, path, timeoutMs, signal),
+});
