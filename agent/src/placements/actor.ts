@@ -159,12 +159,21 @@ export function createActor(options: {
     hasCalmedDown = true;
   };
 
+  /** Once, unless it cannot be written: then the next time. What has come to an end keeps its own reason. */
+  const tellOfEngine = (): void => {
+    const { observed, failure } = task.record().status;
+    if (isTerminal(observed) || failure?.code === engineStalled.code) return;
+    try {
+      task.update({ failure: toFailure(engineStalled) });
+    } catch (cause) {
+      log.error({ reason: String(cause) }, "that the engine does not answer could not be recorded");
+    }
+  };
+
   const waitForEngine = async (cause: unknown, step: Step["do"] | "look"): Promise<void> => {
     troubles += 1;
     log.error({ step, troubles, reason: String(cause) }, "the container engine does not answer as it should");
-    // What has come to an end keeps its own reason.
-    const isOver = isTerminal(task.record().status.observed);
-    if (troubles === troublesTold && !isOver) task.update({ failure: toFailure(engineStalled) });
+    if (troubles >= troublesTold) tellOfEngine();
     await pause(clock, Math.min(troublePauseMaxMs, troublePauseMs * troubles), signal);
   };
 

@@ -36,7 +36,7 @@ export interface Change {
 export interface Task {
   readonly id: string;
   record(): PlacementRecord;
-  /** Journals the change, then reports it. An observed state never goes back. */
+  /** Journals the change, then reports it; what cannot be written has not changed. An observed state never goes back. */
   update(change: Change): void;
   /** Takes over what control says now. The journal has it already. */
   replace(record: PlacementRecord): void;
@@ -62,8 +62,8 @@ export function createTask(options: {
     update({ memory, ...change }) {
       const next: PlacementRecord = { ...record, memory: { ...record.memory, ...memory } };
       if (Object.keys(change).length > 0) next.status = nextStatus(next, change, options.clock.now());
+      options.journal.saveProgress(next);
       record = next;
-      options.journal.saveProgress(record);
       options.onChange(record);
     },
   };
