@@ -2,6 +2,7 @@ import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import { defaultCacheDir } from "./deploy/src/paths.ts";
+import { patchedSource } from "./test/sim/mutants/patchable.ts";
 import { LongestFirst } from "./test/support/longest-first.ts";
 
 // Most test files have a process of their own, which otherwise compiles every package that it imports anew.
@@ -95,6 +96,13 @@ export default defineConfig({
       },
       {
         // The cluster's decisions in a virtual world, and its protocols in every order of events: beside the platforms.
+        plugins: [
+          {
+            name: "doors for planted bugs",
+            enforce: "pre",
+            transform: (code: string, id: string) => patchedSource(id, () => code),
+          },
+        ],
         test: {
           name: "sim",
           expect: patient,

@@ -1,7 +1,4 @@
-import { apply } from "@svc/agent/placements/apply";
-import { nextStep } from "@svc/agent/placements/steps";
-import { judge } from "@svc/agent/runs/gate";
-import { nextRun } from "@svc/agent/runs/transitions";
+import type { Journal } from "@svc/agent/journal/journal";
 import { nextObservation } from "@svc/control/fleet/agents/apply-status";
 import { acceptRun, recordRun, runMessage } from "@svc/control/fleet/agents/run-steps";
 import { stormOf } from "@svc/control/fleet/cluster/storm/rules";
@@ -22,12 +19,11 @@ import { answered, asked, checkInMs, disconnected, granted, leaseAction } from "
 import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 import { decide } from "@svc/router/table";
 
-/** The product's own decisions, as the virtual shells call them. A test double replaces one of them or throws a switch. */
+/**
+ * The product's own decisions, as the virtual shells of control and edges call them. A test double replaces one of them or throws
+ * a switch. Agents are the product's own, and call theirs themselves.
+ */
 export const realCores = {
-  apply,
-  nextStep,
-  nextRun,
-  judge,
   stormOf,
   edgesFollowing,
   nextDeployStep,
@@ -51,20 +47,20 @@ export const realCores = {
   tableChange,
   schedule,
   decide,
+  /** How agents' ports are. */
+  ports: {
+    /** What was written to the journal is on the disk when the call returns. */
+    syncsJournal: true,
+    /** A container of a run stays until it is removed. */
+    keepsRunContainers: true,
+    journal: (journal: Journal): Journal => journal,
+  },
   /** Parts of the shells that a test double leaves out or changes. */
   shell: {
     /** Session-derived writes carry the guard of the session. */
     guardsSessions: true,
-    /** The agent's journal is on disk before anything is done about it. */
-    syncsJournal: true,
-    /** A container of a run stays until control has its evidence. */
-    keepsRunContainers: true,
     /** A new leader leaves the attempts of others alone. */
     leavesRunsAlone: true,
-    /** The record of an attempt reaches the disk before the event's consequences. */
-    journalsRun: (_kind: string): boolean => true,
-    /** What a recovering agent says of an attempt without having written a tombstone. */
-    saysNotStartedWithoutTombstone: false,
     /** Containers stop only after every edge has the newer table. */
     waitsForEdges: true,
     /** A stop holds what is on its way. */

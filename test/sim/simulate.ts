@@ -1,5 +1,5 @@
-import type { Cores } from "./cores.ts";
 import { realCores } from "./cores.ts";
+import { patch } from "./mutants/door.ts";
 import { type MutantName, mutated } from "./mutants/mutants.ts";
 import { invariants, Violation } from "./world/checks.ts";
 import { type Plan, planOf } from "./world/schedule.ts";
@@ -13,6 +13,9 @@ export interface SimulateOptions {
   keep: readonly number[] | null;
   trace?: (line: string) => void;
 }
+
+type Mutated = ReturnType<typeof mutated>;
+const unmutated: Mutated = { cores: realCores, patches: {} };
 
 export interface Simulated {
   seed: number;
@@ -30,10 +33,12 @@ export async function simulate({ seed, mutant, keep, trace }: SimulateOptions): 
   const whole = planOf(seed);
   const deeds = keep === null ? whole.deeds : whole.deeds.filter((_, index) => keep.includes(index));
   const plan: Plan = { ...whole, deeds };
-  const cores: Cores = mutant === null ? realCores : mutated(mutant);
+  const { cores, patches }: Mutated = mutant === null ? unmutated : mutated(mutant);
   const world = new World(seed, plan, cores);
   if (trace) world.kernel.trace = trace;
   let violation: Violation | null = null;
+  process.on("unhandledRejection", world.kernel.onUnhandled);
+  patch(patches);
   try {
     await world.run();
   } catch (error) {
@@ -43,6 +48,9 @@ export async function simulate({ seed, mutant, keep, trace }: SimulateOptions): 
       });
     }
     violation = error;
+  } finally {
+    process.off("unhandledRejection", world.kernel.onUnhandled);
+    patch({});
   }
   const { events, nowMs, hash } = world.kernel;
   return { seed, mutant, plan: whole, violation, events, virtualMs: nowMs, hash };

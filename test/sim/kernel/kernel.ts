@@ -62,13 +62,20 @@ export class Kernel {
     if (this.trace !== null) this.trace(`${(this.nowMs / 1000).toFixed(3).padStart(9)} ${line()}`);
   }
 
+  /** Whose code went on last. */
+  private stirred: Process | null = null;
+
   /**
-   * Says that code that awaits promises may go on because of the event under way: before the next event it does, as far as
-   * it gets. Every port of `ports.ts` says so by itself.
+   * Says that code of `process` that awaits promises may go on because of the event under way: before the next event it
+   * does, as far as it gets. Every port of `ports.ts` says so by itself.
    */
-  stir(): void {
+  stir(process: Process): void {
     this.isStirred = true;
+    this.stirred = process;
   }
+
+  /** A promise was rejected, and nobody cared: that ends its process. */
+  readonly onUnhandled = (error: unknown): void => (this.stirred?.onUncaught ?? unexpected)(error);
 
   /** Lets everything happen up to `untilMs`. */
   async run(untilMs: number): Promise<void> {

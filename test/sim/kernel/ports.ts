@@ -39,7 +39,7 @@ export function virtualRandom({ random }: Process): Random {
 
 /** Runs code of the product because of an event. What it throws and nobody catches ends its process, as in the real world. */
 export function enter(process: Process, run: () => void): void {
-  process.kernel.stir();
+  process.kernel.stir(process);
   try {
     run();
   } catch (error) {

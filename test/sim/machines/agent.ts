@@ -1,49 +1,59 @@
-import type { Assign, RunGrant, RunOffer, Verdict } from "@svc/proto/node";
-import type { Cores } from "../cores.ts";
-import { createBell, type Kernel, type Process, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
+import { createClient } from "@connectrpc/connect";
+import { watchEngine } from "@svc/agent/housekeeping";
+import { createImages } from "@svc/agent/images/images";
+import type { Journal } from "@svc/agent/journal/journal";
+import { openLogStream } from "@svc/agent/logs/log-stream";
+import { createMetrics } from "@svc/agent/metrics/metrics";
+import { createNetworks } from "@svc/agent/network/networks";
+import type { Tools } from "@svc/agent/node/tools";
+import { createWork } from "@svc/agent/node/work";
+import { createClusterRegistry } from "@svc/agent/registry";
+import { converse, knownRegistry } from "@svc/agent/session";
+import { createEngineWatch } from "@svc/agent/stats/engine";
+import { createStatusReporter, type StatusReporter } from "@svc/agent/status-reporter";
+import { type Assign, NodeService } from "@svc/proto/node";
+import { createWake } from "@svc/runtime/wake";
+import { createEndpoints, FencedError, type Identity } from "@svc/uplink";
+import type { Process } from "../kernel/kernel.ts";
+import { enter, virtualClock, virtualRandom } from "../kernel/ports.ts";
 import type { World } from "../world/world.ts";
-import { AgentPlacements } from "./agent-placements.ts";
-import { AgentRuns } from "./agent-runs.ts";
-import { Docker, EngineError } from "./docker.ts";
-import { Journal } from "./journal.ts";
-import { type Message, runSession } from "./link.ts";
-import { StatusReporter } from "./reporter.ts";
+import { Disk, virtualJournal } from "./disk.ts";
+import { Docker } from "./docker.ts";
+import { virtualEngine } from "./engine.ts";
+import type { Message } from "./link.ts";
+import { virtualLog } from "./log.ts";
+import { virtualMachine } from "./sights.ts";
+import { urlOf, virtualTransport } from "./uplink.ts";
 
-/** What the parts of an agent use. */
-export interface AgentParts {
-  world: World;
-  kernel: Kernel;
-  process: Process;
-  /** Which machine: a clone has another one, and the same node. */
-  machineId: string;
-  nodeId: string;
-  address: string;
-  bootId: string;
-  docker: Docker;
-  journal: Journal;
-  reporter: StatusReporter;
-  cores: Cores;
-}
+const clusterId = "cluster";
+/** How soon what runs the agent starts it again. */
+const startsAgainMs = 2_000;
+/** Of all lives of all agents: nobody reads it, and making one is slow. */
+const metrics = createMetrics();
+const config = {
+  dir: "/var/lib/svc",
+  ports: { first: 20_000, last: 20_039 },
+  entrances: true,
+  databaseProxy: { dir: "/run/svc", peerPort: 7_500 },
+  buildCacheMb: 1_024,
+};
 
-const surveyEveryMs = 30_000;
-const inventoryPart = 200;
-
-/** One machine with an agent: what is on its disk and in its engine outlives the agent's process. */
+/**
+ * One machine with an agent: what is on its disk and in its engine outlives the agent's process. What it does is the
+ * product's, from the session to the last step of a container: here are only its ports.
+ */
 export class AgentMachine {
   readonly process: Process;
   readonly docker: Docker;
-  readonly journal: Journal;
-  placements: AgentPlacements | null = null;
-  runs: AgentRuns | null = null;
+  readonly disk: Disk;
   reporter: StatusReporter | null = null;
+  private readiness = { connected: false };
   isFenced = false;
   /** Its power is off, or it is to stay down. */
   isOff = false;
   /** Nobody will ever switch it on again. */
   staysDown = false;
-  private lives = 0;
   bootId = 1;
-  isConnected = false;
 
   readonly world: World;
   readonly machineId: string;
@@ -66,155 +76,191 @@ export class AgentMachine {
     this.memoryMb = memoryMb;
     this.process = world.newProcess(machineId, clock);
     this.process.alive = false;
+    this.process.onUncaught = (error) => {
+      world.checks.onUncaught(machineId, error);
+      this.end(error);
+    };
     this.docker = new Docker(world.kernel, this.process, machineId, world.checks);
-    this.docker.removesEndedRuns = !world.cores.shell.keepsRunContainers;
-    this.journal = new Journal(world.kernel, this.process, world.cores.shell.syncsJournal);
-    this.journal.onWrite = () => world.onJournalWrite(this);
+    this.docker.removesEndedRuns = !world.cores.ports.keepsRunContainers;
+    this.disk = new Disk(world.kernel, this.process);
+    this.disk.isSynced = world.cores.ports.syncsJournal;
+    this.disk.onWrite = () => world.onJournalWrite(this);
   }
 
   get address(): string {
     return this.nodeId;
   }
 
+  get isConnected(): boolean {
+    return this.process.alive && this.readiness.connected;
+  }
+
   start(): void {
-    if (this.process.alive || this.isFenced || this.isOff) return;
-    this.process.start();
-    this.lives += 1;
-    const { world, process, docker, journal } = this;
+    const { process } = this;
+    if (process.alive || this.isFenced || this.isOff) return;
+    process.start();
+    const { life } = process;
+    const isLive = (): boolean => process.alive && process.life === life;
+    enter(process, () => {
+      this.live().catch((error: unknown) => {
+        if (isLive()) this.end(error);
+      });
+    });
+  }
+
+  /** Everything that the agent does in one life. Ends by throwing. */
+  private async live(): Promise<void> {
+    const { world, process, docker, nodeId, address } = this;
     const { scope } = process;
-    const reporter = new StatusReporter(scope);
-    const parts: AgentParts = {
-      ...{ world, process, docker, journal, reporter },
-      bootId: `${this.machineId}-boot${this.bootId}`,
-      kernel: world.kernel,
-      cores: world.cores,
-      machineId: this.machineId,
-      nodeId: this.nodeId,
-      address: this.address,
-    };
+    const clock = virtualClock(process);
+    const random = virtualRandom(process);
+    const log = virtualLog(process);
+    const { signal } = new AbortController();
+    const owner = { clusterId, nodeId };
+    const assigns: Assign[] = [];
+    const journal = this.watched(world.cores.ports.journal(virtualJournal(this.disk, process)), assigns);
+    journal.claim(`${clusterId}/${nodeId}/${this.incarnation}`);
+    const machine = virtualMachine(scope, docker, `${this.machineId}-boot${this.bootId}`);
+    const engine = virtualEngine(clock, scope, docker, owner);
+    const endpoints = createEndpoints(
+      world.replicas.map(({ name }) => urlOf(name)),
+      random,
+    );
+    const transport = virtualTransport(scope, world, endpoints, {
+      sent: (message) => this.sent(message),
+      received: (message) => void (message.case === "assign" && assigns.push(message.value as Assign)),
+    });
+    const client = () => createClient(NodeService, transport);
+    const registry = createClusterRegistry({
+      ...{ clock, random, log },
+      find: () => knownRegistry(journal),
+      issue: (wish, within) => client().issueRegistryToken(wish, { signal: within }),
+    });
+    const reporter = createStatusReporter(clock);
     this.reporter = reporter;
-    const placements = new AgentPlacements(parts, scope);
-    const runs = new AgentRuns(parts, scope);
-    this.placements = placements;
-    this.runs = runs;
-    this.isConnected = false;
-    const unlisten = docker.listen((name) => {
-      world.kernel.at(
-        0,
-        "heard engine",
-        () => {
-          placements.noteContainer(name);
-          runs.noteContainer(name);
-          if (name === "") surveyBell.ring();
-        },
-        process,
-      );
+    const isolation = { assert: async () => {}, ready: async () => {} };
+    const disk = { isFull: () => this.disk.isFull, check: async () => {}, watch: async () => {} };
+    const tools: Tools = {
+      ...{ owner, engine, client, registry, disk, reporter },
+      limiter: unused("a limiter of builds"),
+      openLog: (streamId, replays, maxBytes) =>
+        openLogStream({
+          ...{ clock, streamId, replays, maxBytes, signal, log },
+          append: async (request, within) => (await client().appendLog(request, { signal: within })).length,
+        }),
+      tails: {
+        keep: async () => {},
+        find: async () => null,
+        drop: async () => {},
+        projects: async () => [],
+        dropProject: async () => {},
+      },
+      memory: { isShort: () => false, watch: async () => {} },
+      engineWatch: createEngineWatch({ clock, engine, log }),
+      images: createImages({ clock, engine, journal, registry, checkDisk: disk.check }),
+      networks: createNetworks({ engine, owner, pool: "10.64.0.0/16", isolated: isolation.ready, onChange() {} }),
+      proxyDir: {
+        ids: async () => ({ uid: 0, gid: 0 }),
+        readTable: async () => null,
+        writeTable: async () => {},
+        readState: async () => null,
+        readEntrances: async () => null,
+        writeEntrances: async () => {},
+        readEntrancesState: async () => null,
+        writeCredentials: async () => {},
+        forgetCredentials: async () => {},
+      },
+    };
+    const { placements, runs, tidy, databases, volumes } = createWork({
+      ...{ clock, random, config: { ...config, address }, journal, isolation, metrics, tools, machine, signal, log },
+      lookEveryMs: 10_000,
     });
-    this.unlisten();
-    this.unlisten = unlisten;
-    const surveyBell = createBell();
-    scope.spawn(this.survey(placements, runs, surveyBell));
-    scope.spawn(this.converse(scope, placements, runs, reporter));
-  }
-
-  private unlisten: () => void = () => {};
-
-  private *survey(placements: AgentPlacements, runs: AgentRuns, bell: ReturnType<typeof createBell>): Work {
-    for (;;) {
-      try {
-        const containers = yield* wait(this.docker.list());
-        yield* placements.survey(containers);
-        yield* runs.survey(containers);
-      } catch (error) {
-        if (!(error instanceof EngineError) && !(error instanceof Error && error.name === "DiskFull")) throw error;
-      }
-      yield* wait(bell.wait(surveyEveryMs));
-    }
-  }
-
-  private *converse(scope: Scope, placements: AgentPlacements, runs: AgentRuns, reporter: StatusReporter): Work {
-    const { world, journal } = this;
-    const instanceId = `${this.machineId}.${this.lives}`;
-    yield* runSession({
-      scope,
-      connect: (turn, on) => world.connectNode(this, turn, on),
-      hello: () => ({
-        case: "hello",
-        value: {
-          clusterEpoch: journal.state.chain.clusterEpoch,
-          bootId: `${this.machineId}-boot${this.bootId}`,
-          instanceId,
-          nodeId: this.nodeId,
-          incarnation: this.incarnation,
-          memoryMb: this.memoryMb,
-        },
+    void watchEngine({
+      ...{ clock, engine, isolation, signal, log },
+      onContainer(name) {
+        placements.noteContainer(name);
+        runs.noteContainer(name);
+      },
+      async survey(containers) {
+        await placements.survey(containers);
+        await runs.survey(containers);
+      },
+    });
+    void tidy.run(signal);
+    void tools.engineWatch.watch(signal);
+    this.readiness = { connected: false };
+    await converse({
+      ...{ clock, random, endpoints, journal, engine, machine, placements, runs, reporter, tidy, databases, volumes },
+      ...{
+        disk,
+        memory: tools.memory,
+        engineWatch: tools.engineWatch,
+        metrics,
+        readiness: this.readiness,
+        signal,
+        log,
+      },
+      identity: unused<Identity>("an identity"),
+      transports: () => ({ session: transport, bulk: transport }),
+      answerLogQuery: unused("an answer to who reads logs"),
+      tunnels: unused("tunnels"),
+      onEntrances() {},
+      describe: async () => ({
+        ...{ address, labels: {} },
+        capacity: { memoryMb: BigInt(this.memoryMb), cpuMillicores: 8_000n, pids: 10_000n, diskMb: 100_000n },
       }),
-      renewal: () => ({ case: "renew", value: { diskFull: journal.isFull } }),
-      onMessage: (message, send) => {
-        switch (message.case) {
-          case "welcome": {
-            this.isConnected = true;
-            const items = placements.statuses();
-            for (let at = 0; at === 0 || at < items.length; at += inventoryPart) {
-              const final = at + inventoryPart >= items.length;
-              const part = items.slice(at, at + inventoryPart);
-              send({ case: "inventory", value: { items: part, runs: final ? runs.statuses() : [], final } });
-            }
-            runs.open((kind, value) => send({ case: kind, value }));
-            reporter.open((batchSeq, batch) => send({ case: "status", value: { batchSeq, items: batch } }));
-            return;
-          }
-          case "assign":
-            return send({ case: "applied", value: placements.assign(message.value as Assign) });
-          case "statusAck":
-            return reporter.acknowledge((message.value as { batchSeq: bigint }).batchSeq);
-          case "verdict":
-            return placements.decide(message.value as Verdict);
-          case "runOffer":
-            return runs.offer(message.value as RunOffer);
-          case "runGrant":
-            return runs.grant(message.value as RunGrant);
-          case "runCancel":
-            return runs.cancel((message.value as { attemptId: string }).attemptId);
-          case "runAck":
-            return runs.acknowledge((message.value as { attemptId: string }).attemptId);
-        }
-      },
-      onClose: () => {
-        this.isConnected = false;
-        runs.close();
-        reporter.close();
-      },
-      onFenced: () => this.leave(placements, runs),
+      renewal: createWake(clock),
+      onReady() {},
+      onRegistry() {},
     });
   }
 
-  /** The node was fenced: everything stops, and the identity is forgotten. */
-  private *leave(placements: AgentPlacements, runs: AgentRuns): Work {
-    this.world.kernel.note(() => `${this.machineId}: fenced`);
-    for (;;) {
-      try {
-        placements.clear();
-        while (!placements.isCleared) yield* wait(pause(100));
-        yield* runs.clear();
-        break;
-      } catch (error) {
-        if (!(error instanceof EngineError) && !(error instanceof Error && error.name === "DiskFull")) throw error;
-        yield* wait(pause(2_000));
-      }
+  /** What the agent says to control, with what that knows of it by its certificate. */
+  private sent({ case: kind, value }: Message): Message {
+    const { checks } = this.world;
+    if (kind === "hello") {
+      const { nodeId, incarnation, memoryMb } = this;
+      return { case: kind, value: { ...(value as object), nodeId, incarnation, memoryMb } };
     }
-    this.isFenced = true;
-    this.unlisten();
-    this.process.kill();
+    if (kind === "applied") {
+      const { resync, rejects } = value as { resync: boolean; rejects: { reason: string }[] };
+      if (resync) checks.onResync(this.nodeId, rejects[0]?.reason ?? "");
+    }
+    if (kind === "runAccept") {
+      const { attemptId, refusedBecause } = value as { attemptId: string; refusedBecause: string };
+      if (refusedBecause === "") checks.onRunAccept(this.machineId, attemptId);
+    }
+    return { case: kind, value };
+  }
+
+  /** A journal whose assignments the checks look at: what is journaled of them was accepted. */
+  private watched(journal: Journal, assigns: Assign[]): Journal {
+    return {
+      ...journal,
+      commitAssignment: (change) => {
+        const assign = assigns.findLast(({ resultsIn }) => resultsIn !== "" && resultsIn === change.chain.resultsIn);
+        if (assign !== undefined)
+          this.world.checks.onAssign(this.nodeId, journal.chain(), this.disk.state.placements, assign);
+        journal.commitAssignment(change);
+        assigns.splice(0, assigns.length - 4);
+      },
+    };
+  }
+
+  /** The agent has come to its end by itself: because it is fenced, or by a failure, after which it is started again. */
+  private end(error: unknown): void {
+    const { kernel } = this.world;
+    kernel.note(() => `${this.machineId}: the agent ends: ${error instanceof Error ? (error.stack ?? error) : error}`);
+    this.crash(true);
+    if (error instanceof FencedError) this.isFenced = true;
+    else kernel.at(startsAgainMs, "start again", () => this.start());
   }
 
   /** The process ends at once. What it told the engine is carried out all the same. */
   crash(isNoticed: boolean): void {
     if (!this.process.alive) return;
     this.process.kill();
-    this.unlisten();
-    this.isConnected = false;
-    this.journal.crash();
+    this.disk.crash();
     this.world.breakConnections(this.process, isNoticed);
   }
 
@@ -235,4 +281,13 @@ export class AgentMachine {
   }
 }
 
-export type { Message };
+/** What nothing in this world comes to. */
+const unused = <T extends object>(what: string): T =>
+  new Proxy(() => {}, {
+    get() {
+      throw new Error(`there is no such thing here as ${what}`);
+    },
+    apply() {
+      throw new Error(`there is no such thing here as ${what}`);
+    },
+  }) as unknown as T;

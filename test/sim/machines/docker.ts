@@ -1,44 +1,44 @@
-import { type Gate, heldBack } from "@svc/agent/runs/gate";
-import type { Kernel, Process, Scope, Wait } from "../kernel/kernel.ts";
+import { EngineError } from "@svc/agent/engine/errors";
+import { heldBack } from "@svc/agent/runs/gate";
+import type { Kernel, Process, Scope } from "../kernel/kernel.ts";
+import { createAnswer, enter } from "../kernel/ports.ts";
 
-export interface Container {
+/** What a container is made with. */
+export interface Made {
   name: string;
   kind: "serve" | "run";
   /** The placement or the attempt. */
   id: string;
-  projectId: string;
-  epoch: bigint;
-  specHash: string;
+  labels: Readonly<Record<string, string>>;
+  image: string;
+  network: string;
+  port: number;
+  limits: { memoryMb: number; cpuMillicores: number; pidsLimit: number };
+  reserved: { memoryMb: number; cpuMillicores: number };
+}
+
+export type Container = Made & {
+  /** Of this one: another with its name has another. */
+  instance: string;
+  pid: number;
   state: "created" | "running" | "exited";
   exitCode: number;
-  oomKilled: boolean;
-  oomScope: "unknown";
   startedAt: string | null;
   finishedAt: string | null;
-  port: number;
   /** How long its program takes to answer; runs: to end. */
   takesMs: number;
   startedAtMs: number;
   claimedAtMs: number;
   /** Its program hangs. */
   isSick: boolean;
-  /** Of a run: whether its command was let begin, or never will be. Others have none. */
-  gate: "none" | "open" | "claimed" | "shut";
+  /**
+   * Of a run: whether its command was let begin, or never will be; `new` before anybody but root may come to it. Others
+   * have none.
+   */
+  gate: "none" | "new" | "open" | "claimed" | "shut";
   /** When the last of its visitors' connections ends. */
   openUntilMs: number;
-}
-
-/** The engine did not do it (`failed`), or did not say whether it did. */
-export class EngineError extends Error {
-  override readonly name = "EngineError";
-  readonly kind: "failed" | "conflict" | "stalled" | "unreachable";
-  constructor(kind: EngineError["kind"], message: string) {
-    super(message);
-    this.kind = kind;
-  }
-}
-export const isEngineTrouble = (error: unknown): boolean =>
-  error instanceof EngineError && (error.kind === "stalled" || error.kind === "unreachable");
+};
 
 /** Who hears of what containers do, for the checks. */
 export interface ContainerWitness {
@@ -48,7 +48,11 @@ export interface ContainerWitness {
   onOrder(order: "create" | "start" | "stop" | "remove" | "kill", name: string, machineId: string): void;
 }
 
-const deadlineMs = 30_000;
+interface Listener {
+  tell(name: string): void;
+  end(): void;
+}
+
 /** How long the kernel keeps what a container writes before it is on the disk. */
 const unsyncedMs = 30_000;
 
@@ -67,7 +71,11 @@ export class Docker {
   deafUntilMs = 0;
   removesEndedRuns = false;
   private life = 0;
-  private readonly listeners = new Set<(name: string) => void>();
+  private readonly listeners = new Set<Listener>();
+  /** References of what was pulled, and networks by their name. */
+  readonly images = new Set<string>();
+  readonly networks = new Map<string, { subnet: string; gateway: string; labels: Readonly<Record<string, string>> }>();
+  private made = 0;
 
   readonly kernel: Kernel;
   /** The machine, whose clock it has. It does not stand still with the agent. */
@@ -82,126 +90,94 @@ export class Docker {
     this.witness = witness;
   }
 
-  listen(listener: (name: string) => void): () => void {
+  /** Tells a process of events until it calls the result, or the engine ends the connection. */
+  listen({ process }: Scope, hear: { event(name: string): void; ended(): void }): () => void {
+    const { life } = process;
+    const at = (delayMs: number, tag: string, act: () => void): void => {
+      this.kernel.at(delayMs, tag, () => void (process.life === life && enter(process, act)), process);
+    };
+    const listener: Listener = {
+      tell: (name) => at(this.process.random.between(0.5, 20), "engine event", () => hear.event(name)),
+      end: () => at(1, "engine gone", hear.ended),
+    };
     this.listeners.add(listener);
     return () => void this.listeners.delete(listener);
   }
 
   private tell(name: string): void {
     if (this.kernel.nowMs < this.deafUntilMs) return;
-    for (const listener of this.listeners)
-      this.kernel.at(this.process.random.between(0.5, 20), "engine event", () => listener(name));
+    for (const listener of this.listeners) listener.tell(name);
   }
 
   private readonly now = (): string => new Date(this.process.wallMs()).toISOString();
 
   /** An order that `effect` carries out some time later, whoever still waits for it. */
-  private order<T>(tag: string, effect: () => T, takesMs: number): Wait<T> {
-    return (done, fail, scope: Scope) => {
-      const { kernel, process } = this;
-      const { life } = this;
-      let isOver = false;
-      const finish = (act: () => void) => {
-        if (isOver || scope.isOver) return;
-        isOver = true;
-        timer.cancel();
-        act();
-      };
-      const timer = scope.after(deadlineMs, "engine deadline", () =>
-        finish(() => fail(new EngineError("stalled", `${tag}: no answer`))),
-      );
-      if (!this.isUp) {
-        kernel.at(5, "engine refused", () => finish(() => fail(new EngineError("unreachable", tag))), scope.process);
+  order<T>(scope: Scope, tag: string, effect: () => T, takesMs: number): Promise<T> {
+    const { kernel, process, life } = this;
+    const answer = createAnswer<T>(scope);
+    const gone = (afterMs: number): void => answer.reject(new EngineError("unreachable", tag), afterMs, "engine gone");
+    const attempt = (): void => {
+      // An engine that was restarted has forgotten what it was told.
+      if (life !== this.life || !this.isUp) {
+        gone(1);
         return;
       }
-      const slowMs = process.random.chance(this.slowShare) ? process.random.between(200, 40_000) : 0;
-      const attempt = () => {
-        // An engine that was restarted has forgotten what it was told.
-        if (life !== this.life || !this.isUp) {
-          return void kernel.at(
-            1,
-            "engine gone",
-            () => finish(() => fail(new EngineError("unreachable", tag))),
-            scope.process,
-          );
-        }
-        if (kernel.nowMs < this.hungUntilMs) {
-          return void kernel.at(this.hungUntilMs - kernel.nowMs + 1, tag, attempt);
-        }
-        let answer: () => void;
-        try {
-          const result = effect();
-          answer = () => done(result);
-        } catch (error) {
-          answer = () => fail(error);
-        }
-        kernel.at(process.random.between(0.5, 5), "engine answer", () => finish(answer), scope.process);
-      };
-      kernel.at(takesMs * process.random.between(0.5, 2) + slowMs, tag, attempt);
+      if (kernel.nowMs < this.hungUntilMs) return void kernel.at(this.hungUntilMs - kernel.nowMs + 1, tag, attempt);
+      const afterMs = process.random.between(0.5, 5);
+      try {
+        answer.resolve(effect(), afterMs, "engine answer");
+      } catch (error) {
+        answer.reject(error, afterMs, "engine answer");
+      }
     };
+    if (scope.isOver) return answer.promise;
+    if (!this.isUp) gone(5);
+    else {
+      const slowMs = process.random.chance(this.slowShare) ? process.random.between(200, 40_000) : 0;
+      kernel.at(takesMs * process.random.between(0.5, 2) + slowMs, tag, attempt);
+    }
+    return answer.promise;
   }
 
-  find(name: string): Wait<Container | null> {
-    return this.order("docker inspect", () => this.containers.get(name) ?? null, 2);
-  }
-
-  list(): Wait<Container[]> {
-    return this.order("docker list", () => [...this.containers.values()], 5);
-  }
-
-  /** A name that is taken: whoever made it gave the same order before, so that it is there is enough. */
-  create(
-    container: Omit<
-      Container,
-      | "state"
-      | "exitCode"
-      | "oomKilled"
-      | "oomScope"
-      | "startedAt"
-      | "finishedAt"
-      | "startedAtMs"
-      | "claimedAtMs"
-      | "isSick"
-      | "openUntilMs"
-      | "gate"
-    >,
-  ): Wait<void> {
-    this.witness.onOrder("create", container.name, this.machineId);
+  /** A name that is taken is refused. */
+  create(scope: Scope, made: Made): Promise<void> {
+    this.witness.onOrder("create", made.name, this.machineId);
+    const { random } = this.process;
+    const takesMs = made.kind === "run" ? random.between(200, 6_000) : random.between(100, 3_000);
     return this.order(
+      scope,
       "docker create",
       () => {
-        const known = this.containers.get(container.name);
-        if (known !== undefined) {
-          if (known.id !== container.id || known.specHash !== container.specHash) {
-            throw new EngineError("conflict", "the name is taken by something else");
-          }
-          return;
-        }
-        const fresh = {
-          exitCode: 0,
-          oomKilled: false,
-          oomScope: "unknown" as const,
-          startedAt: null,
-          finishedAt: null,
-          startedAtMs: 0,
-          claimedAtMs: 0,
-          isSick: false,
-          openUntilMs: 0,
-          gate: container.kind === "run" ? ("open" as const) : ("none" as const),
-        };
-        this.containers.set(container.name, { ...container, ...fresh, state: "created" });
+        if (!this.images.has(made.image)) throw new EngineError("not-found", `No such image: ${made.image}`);
+        if (this.containers.has(made.name)) throw new EngineError("conflict", "the name is taken");
+        this.made += 1;
+        this.containers.set(made.name, {
+          ...made,
+          ...{
+            instance: `${this.engineId}.${this.made}`,
+            pid: 1_000 + this.made,
+            state: "created",
+            exitCode: 0,
+            takesMs,
+          },
+          ...{ startedAt: null, finishedAt: null, startedAtMs: 0, claimedAtMs: 0, isSick: false, openUntilMs: 0 },
+          gate: made.kind === "run" ? "new" : "none",
+        });
       },
       60,
     );
   }
 
-  start(name: string): Wait<void> {
+  start(scope: Scope, name: string): Promise<void> {
     this.witness.onOrder("start", name, this.machineId);
     return this.order(
+      scope,
       "docker start",
       () => {
         const container = this.containers.get(name);
-        if (container === undefined) throw new EngineError("failed", "no such container");
+        if (container === undefined) throw new EngineError("not-found", "no such container");
+        if (!this.networks.has(container.network))
+          throw new EngineError("failed", `network ${container.network} not found`);
         if (container.state === "running") return;
         for (const other of this.containers.values()) {
           if (
@@ -246,16 +222,10 @@ export class Docker {
     });
   }
 
-  /** The agent's own look at a gate, to which no engine is needed. */
-  readGate(name: string): Exclude<Gate, "none"> {
-    const gate = this.containers.get(name)?.gate ?? "none";
-    return gate === "none" ? "gone" : gate;
-  }
-
-  shutGate(name: string): Exclude<Gate, "none"> {
-    const container = this.containers.get(name);
-    if (container?.gate === "open") container.gate = "shut";
-    return this.readGate(name);
+  /** The container whose gate, sockets or port something is. */
+  only(is: (container: Container) => boolean): Container | undefined {
+    for (const container of this.containers.values()) if (is(container)) return container;
+    return undefined;
   }
 
   /** The power goes: what was written a moment before is lost with it. */
@@ -266,9 +236,10 @@ export class Docker {
     }
   }
 
-  stop(name: string): Wait<void> {
+  stop(scope: Scope, name: string): Promise<void> {
     this.witness.onOrder("stop", name, this.machineId);
     return this.order(
+      scope,
       "docker stop",
       () => {
         const container = this.containers.get(name);
@@ -278,9 +249,10 @@ export class Docker {
     );
   }
 
-  kill(name: string): Wait<void> {
+  kill(scope: Scope, name: string): Promise<void> {
     this.witness.onOrder("kill", name, this.machineId);
     return this.order(
+      scope,
       "docker kill",
       () => {
         const container = this.containers.get(name);
@@ -290,9 +262,10 @@ export class Docker {
     );
   }
 
-  remove(name: string): Wait<void> {
+  remove(scope: Scope, name: string): Promise<void> {
     this.witness.onOrder("remove", name, this.machineId);
     return this.order(
+      scope,
       "docker remove",
       () => {
         const container = this.containers.get(name);
@@ -339,10 +312,7 @@ export class Docker {
   }
 
   isPortTaken(port: number): boolean {
-    for (const each of this.containers.values()) {
-      if (each.kind === "serve" && each.state === "running" && each.port === port) return true;
-    }
-    return false;
+    return this.only((each) => each.kind === "serve" && each.state === "running" && each.port === port) !== undefined;
   }
 
   // ------------------------------------------------------------------ faults
@@ -370,15 +340,18 @@ export class Docker {
     this.life += 1;
     for (const container of [...this.containers.values()])
       if (container.state === "running") this.exit(container, 137, "engine");
+    for (const listener of this.listeners) listener.end();
+    this.listeners.clear();
     this.kernel.at(downMs, "engine starts", () => {
       this.isUp = true;
-      this.tell("");
     });
   }
 
   loseData(): void {
     this.restart(1_000);
     this.containers.clear();
+    this.images.clear();
+    this.networks.clear();
     this.engineId = `engine-${this.life + 1}`;
   }
 }

@@ -1,7 +1,8 @@
 import type { Validity } from "@svc/control/stores/etcd/validity";
 import { type Cores, realCores } from "../cores.ts";
+import type { Patches } from "./door.ts";
 
-/** A bug that somebody could make, as a test double of the core or of the shell that would have it. */
+/** A bug that somebody could make. */
 interface Mutant {
   /** What it breaks, for people. */
   breaks: string;
@@ -10,23 +11,29 @@ interface Mutant {
    * decisions that are simulated take the same turns; when it finds nothing any more, the suite names another one.
    */
   foundBySeed?: number;
-  /** Called for every run anew, so that what a double remembers is of that run only. */
-  double(real: Cores): Cores;
+  /** In a module of the product. Made anew for every run, so that what it remembers is of that run only. */
+  patches?: Patches;
+  /** In a shell of control or an edge, or in what agents stand on. Likewise. */
+  double?(real: Cores): Cores;
 }
 
 const lateLease = (validity: Validity, ttlMs: number): Validity => ({ ...validity, untilMs: validity.untilMs + ttlMs });
 
+/** What marks an attempt that is said not to have started, and may. */
+const unborn = "unborn";
+
 const mutants = {
   M1: {
     breaks: "the agent stops what a complete assignment does not name",
-    double: (real) => ({
-      ...real,
-      apply: (...args: Parameters<Cores["apply"]>) => {
-        const decision = real.apply(...args);
-        if (decision.outcome !== "accept") return decision;
-        return { ...decision, removes: [...decision.removes, ...decision.orphans], orphans: [] };
-      },
-    }),
+    patches: {
+      apply:
+        (real) =>
+        (...args) => {
+          const decision = real(...args);
+          if (decision.outcome !== "accept") return decision;
+          return { ...decision, removes: [...decision.removes, ...decision.orphans], orphans: [] };
+        },
+    },
   },
   M2: {
     breaks: "a watch resumes from the revision in the header of its creation",
@@ -59,11 +66,10 @@ const mutants = {
   },
   M5: {
     breaks: "the agent accepts a complete assignment that is older than what it has",
-    double: (real) => ({
-      ...real,
-      apply: (chain, held, assign) =>
-        real.apply(assign.appliesTo === "" ? { ...chain, resultsIn: "", leaderEpoch: 0n } : chain, held, assign),
-    }),
+    patches: {
+      apply: (real) => (chain, held, assign) =>
+        real(assign.appliesTo === "" ? { ...chain, resultsIn: "", leaderEpoch: 0n } : chain, held, assign),
+    },
   },
   M6: {
     breaks: "a grant that is not confirmed at once is given to another node",
@@ -111,7 +117,7 @@ const mutants = {
   },
   M11: {
     breaks: "the agent acts before its journal is on disk",
-    double: (real) => ({ ...real, shell: { ...real.shell, syncsJournal: false } }),
+    double: (real) => ({ ...real, ports: { ...real.ports, syncsJournal: false } }),
   },
   M12: {
     breaks: "the room of containers on a node that was not heard for a while counts as free",
@@ -136,45 +142,60 @@ const mutants = {
   },
   M13: {
     breaks: "a restarted agent says that an attempt did not start without writing a tombstone first",
-    double: (real) => ({ ...real, shell: { ...real.shell, saysNotStartedWithoutTombstone: true } }),
+    patches: {
+      nextRun: (real) => (record, event) => {
+        const isUnborn = event.kind === "recovered" && (record.state === "offer" || record.state === "intent");
+        return isUnborn ? { ...record, state: "offer", message: unborn } : real(record, event);
+      },
+      toStatus: (real) => (record) =>
+        real(record.state === "offer" && record.message === unborn ? { ...record, state: "tombstone" } : record),
+    },
   },
   M14: {
     breaks: "the agent does not write down that it tells the engine to start",
-    double: (real) => ({ ...real, shell: { ...real.shell, journalsRun: (kind: string) => kind !== "starting" } }),
+    double: (real) => ({
+      ...real,
+      ports: {
+        ...real.ports,
+        journal: (journal) => ({
+          ...journal,
+          saveRun: (record) => {
+            if (record.state !== "start-sent" || record.startedAt !== "") journal.saveRun(record);
+          },
+        }),
+      },
+    }),
   },
   M15: {
     breaks: "a container that has not started yet is taken for one that never will, and its gate is not shut",
     foundBySeed: 413,
-    double: (real) => ({
-      ...real,
-      judge: (situation) => (real.judge(situation) === "shut" ? "never" : real.judge(situation)),
-      nextRun: (record, event) => {
+    patches: {
+      judge: (real) => (situation) => (real(situation) === "shut" ? "never" : real(situation)),
+      nextRun: (real) => (record, event) => {
         const isUnborn = event.kind === "recovered" && event.container === "created" && record.state === "start-sent";
-        return isUnborn ? { ...record, state: "tombstone", message: "" } : real.nextRun(record, event);
+        return isUnborn ? { ...record, state: "tombstone", message: "" } : real(record, event);
       },
-    }),
+    },
   },
   M16: {
     breaks: "the engine removes the container of a command when it ends, and its absence counts as never started",
-    double: (real) => ({
-      ...real,
-      nextRun: (record, event) => {
+    patches: {
+      nextRun: (real) => (record, event) => {
         const isGone = event.kind === "recovered" && event.container === "absent" && record.state === "start-sent";
-        return isGone ? { ...record, state: "tombstone", message: "" } : real.nextRun(record, event);
+        return isGone ? { ...record, state: "tombstone", message: "" } : real(record, event);
       },
-      shell: { ...real.shell, keepsRunContainers: false },
-    }),
+    },
+    double: (real) => ({ ...real, ports: { ...real.ports, keepsRunContainers: false } }),
   },
   M17: {
     breaks: "the agent ends at once what may serve what is open for a while",
-    double: (real) => ({ ...real, nextStep: (view) => real.nextStep({ ...view, drainMs: 0 }) }),
+    patches: { nextStep: (real) => (view) => real({ ...view, drainMs: 0 }) },
   },
   M18: {
     breaks: "a drain ends only when nothing is open any more",
-    double: (real) => ({
-      ...real,
-      nextStep: (view) => real.nextStep({ ...view, drainMs: view.drainMs === 0 ? 0 : 24 * 3_600_000 }),
-    }),
+    patches: {
+      nextStep: (real) => (view) => real({ ...view, drainMs: view.drainMs === 0 ? 0 : 24 * 3_600_000 }),
+    },
   },
   M19: {
     breaks: "a stop does not hold what is on its way",
@@ -189,5 +210,8 @@ export const whatBreaks = (name: MutantName): string => mutants[name].breaks;
 /** The seed to begin with when it is to be found soon. */
 export const firstSeedOf = (name: MutantName): number => (mutants[name] as Mutant).foundBySeed ?? 1;
 
-/** The cores with one bug in them. */
-export const mutated = (name: MutantName): Cores => (mutants[name] as Mutant).double(realCores);
+/** Everything as it is, but for one bug. */
+export function mutated(name: MutantName): { cores: Cores; patches: Patches } {
+  const { double, patches = {} }: Mutant = mutants[name];
+  return { cores: double?.(realCores) ?? realCores, patches };
+}

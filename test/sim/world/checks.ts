@@ -1,5 +1,4 @@
-import type { Chain } from "@svc/agent/journal/records";
-import type { Held } from "@svc/agent/placements/apply";
+import type { Chain, PlacementRecord } from "@svc/agent/journal/records";
 import {
   isRunOver,
   keys,
@@ -16,7 +15,6 @@ import { type Assign, Desired, Observed } from "@svc/proto/node";
 import type { Table } from "@svc/router/table";
 import type { SessionValue } from "../control/fleet.ts";
 import { startWithinMs } from "../control/sessions/run-courier.ts";
-import type { Cores } from "../cores.ts";
 import type { Container, ContainerWitness } from "../machines/docker.ts";
 import type { Commit, Writer } from "../stores/etcd.ts";
 import type { DeploymentRow, SiteRow, TaskRow } from "../stores/postgres.ts";
@@ -66,6 +64,7 @@ export const invariants: Readonly<Record<number, string>> = {
   29: "what is open in a replaced container stays so until its drain is up or is ended",
   30: "what a stop covers serves nothing before a start",
   31: "nothing drains for ever",
+  32: "no program ends by a failure that nobody caught",
 };
 
 /** How long a decision may rest on what was true before: a watch that stands still unnoticed, a late write, and some air. */
@@ -411,21 +410,15 @@ export class Checks implements ContainerWitness {
     this.lastAssignMs = this.nowMs;
   }
 
-  onAssign(
-    nodeId: string,
-    chain: Chain,
-    held: ReadonlyMap<string, Held>,
-    assign: Assign,
-    decision: ReturnType<Cores["apply"]>,
-  ): void {
-    if (decision.outcome !== "accept") return;
+  /** Called when an agent is about to journal an assignment that it has accepted. */
+  onAssign(nodeId: string, chain: Chain, placements: ReadonlyMap<string, PlacementRecord>, assign: Assign): void {
     if (assign.clusterEpoch === chain.clusterEpoch) {
       const isBack = chain.resultsIn !== "" && BigInt(assign.resultsIn) < BigInt(chain.resultsIn);
       if (isBack) this.fail(8, `${nodeId} goes back from revision ${chain.resultsIn} to ${assign.resultsIn}`);
       if (assign.leaderEpoch < chain.leaderEpoch) this.fail(8, `${nodeId} takes orders of an older leader`);
     } else if (assign.clusterEpoch < chain.clusterEpoch) this.fail(8, `${nodeId} goes back to an older cluster epoch`);
-    const running = [...held].filter(
-      ([, { observed, desired }]) => observed === Observed.RUNNING && desired < Desired.STOPPED,
+    const running = [...placements].filter(
+      ([, { status, placement }]) => status.observed === Observed.RUNNING && placement.desired < Desired.STOPPED,
     );
     const stopped = new Set([
       ...assign.upserts.filter(({ desired }) => desired >= Desired.STOPPED).map(({ placementId }) => placementId),
@@ -445,8 +438,8 @@ export class Checks implements ContainerWitness {
     this.acceptedAtMs.set(`${machineId} ${attemptId}`, this.nowMs);
   }
 
-  onRunMove(machineId: string, attemptId: string, from: string, to: string): void {
-    this.world.kernel.note(() => `${machineId}: ${attemptId} ${from} -> ${to}`);
+  onUncaught(processId: string, error: unknown): void {
+    this.fail(32, `${processId}: ${error instanceof Error ? error.stack : error}`);
   }
 
   // ------------------------------------------------------------------- engine
@@ -457,7 +450,7 @@ export class Checks implements ContainerWitness {
     this.world.kernel.note(() => `${machineId}: docker ${kind} ${name}`);
     const isRun = name.startsWith("svc-r-");
     const id = name.slice("svc-p-".length);
-    const { durable } = machine.journal;
+    const { durable } = machine.disk;
     if (kind === "create" || kind === "start") {
       if (isRun) {
         const state = durable.runs.get(id)?.state;
@@ -482,7 +475,7 @@ export class Checks implements ContainerWitness {
     const task = this.world.postgres.tables.tasks.get(id);
     const node = this.world.postgres.tables.nodes.get(machine.nodeId);
     const isFenced = node?.lifecycle !== "active" || (node?.incarnation ?? 0) > machine.incarnation;
-    const observed = machine.journal.state.placements.get(id)?.status.observed ?? Observed.UNSPECIFIED;
+    const observed = machine.disk.state.placements.get(id)?.status.observed ?? Observed.UNSPECIFIED;
     const isOver = observed >= Observed.COMPLETED;
     const isElsewhere = this.lostPlacements.has(id) && task?.nodeId !== machine.nodeId;
     if (task?.desired === "running" && !task.reaped && !isFenced && !isOver && !isElsewhere) {

@@ -125,9 +125,9 @@ export function act(world: World, { kind, a, b, ms, x }: Deed): void {
       node.docker.sicken(b, ms);
       return;
     case "fillDisk":
-      node.journal.isFull = true;
+      node.disk.isFull = true;
       kernel.at(ms, "disk freed", () => {
-        node.journal.isFull = false;
+        node.disk.isFull = false;
       });
       return;
     case "etcdLeaderChange":

@@ -154,7 +154,7 @@ function reasonOf(world: World, seen: ReturnType<typeof look>, task: TaskRow): s
   // Clocks that were set wrong say otherwise.
   const placedMs = world.kernel.nowMs - (world.checks.placedAtMs.get(task.id) ?? 0);
   if (placedMs < 60_000) return "it was placed a moment ago";
-  const record = world.nodes.find((machine) => machine.nodeId === nodeId)?.journal.state.placements.get(task.id);
+  const record = world.nodes.find((machine) => machine.nodeId === nodeId)?.disk.state.placements.get(task.id);
   if (record !== undefined && record.memory.retryAtMs > (world.machineOf(nodeId)?.process.wallMs() ?? 0))
     return "it waits after a failure";
   return null;
@@ -186,14 +186,14 @@ export function checkRest(
       if (machine.docker.isOpen(name) && askedMs > drainSeconds * 1_000 + 120_000)
         checks.fail(31, `${machine.machineId} drains ${id} for ${Math.round(askedMs / 1_000)} s, of ${drainSeconds} s`);
     }
-    for (const { state, offer } of machine.journal.state.runs.values()) {
+    for (const { state, offer } of machine.disk.state.runs.values()) {
       if (state === "intent") checks.fail(25, `${machine.machineId} keeps ${offer.attemptId} as ${state}`);
     }
-    if (machine.journal.state.placements.size > 1_000)
-      checks.fail(20, `${machine.machineId} remembers ${machine.journal.state.placements.size} placements`);
-    if (machine.journal.state.runs.size > 100)
-      checks.fail(20, `${machine.machineId} remembers ${machine.journal.state.runs.size} attempts`);
-    const pending = machine.reporter?.pending.size ?? 0;
+    if (machine.disk.state.placements.size > 1_000)
+      checks.fail(20, `${machine.machineId} remembers ${machine.disk.state.placements.size} placements`);
+    if (machine.disk.state.runs.size > 100)
+      checks.fail(20, `${machine.machineId} remembers ${machine.disk.state.runs.size} attempts`);
+    const pending = machine.reporter?.backlog() ?? 0;
     if (pending > 0) checks.fail(28, `${machine.machineId} has ${pending} reports that nobody acknowledges`);
   }
   for (const [nodeId, count] of checks.resyncs) {

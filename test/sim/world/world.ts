@@ -152,7 +152,7 @@ export class World {
       machine.memoryMb,
       this.clock(id, agentDrift),
     );
-    machine.journal.copyTo(copy.journal);
+    machine.disk.copyTo(copy.disk);
     this.clones.add(id);
     this.clones.add(machine.machineId);
     this.machines.set(id, copy);
@@ -176,8 +176,9 @@ export class World {
 
   // ------------------------------------------------------------- connections
 
-  connectNode(machine: AgentMachine, turn: number, on: StreamEvents): Stream | null {
-    return this.connect(machine.process, turn, on, serveNode);
+  connectAgent(process: Process, replica: string, on: StreamEvents): Stream | null {
+    const turn = this.replicas.findIndex(({ name }) => name === replica);
+    return this.connect(process, turn, on, serveNode);
   }
 
   connectEdge(edge: EdgeMachine, turn: number, on: StreamEvents): Stream | null {
@@ -227,7 +228,7 @@ export class World {
 
   /** The worst moments for a crash are those right after something was written down. */
   onJournalWrite(machine: AgentMachine): void {
-    for (const [id, { status }] of machine.journal.durable.placements) {
+    for (const [id, { status }] of machine.disk.durable.placements) {
       if (status.observed >= Observed.COMPLETED) this.checks.onEnded(id);
     }
     if (this.isCalm || this.crashAtJournalShare === 0) return;
@@ -416,7 +417,7 @@ export class World {
       node.docker.hungUntilMs = 0;
       node.docker.deafUntilMs = 0;
       node.docker.slowShare = 0;
-      node.journal.isFull = false;
+      node.disk.isFull = false;
       if (!node.staysDown) {
         node.docker.isUp = true;
         if (node.isOff) node.powerOn();

@@ -11,6 +11,7 @@ import { backOffMs } from "@svc/runtime/retry";
 import { createBell, pause, type Timer, type Work, wait } from "../../kernel/kernel.ts";
 import { DatabaseError } from "../../stores/postgres.ts";
 import type { DesiredSource } from "./desired-source.ts";
+import { imageOf } from "./images.ts";
 import type { ServerStream } from "./session.ts";
 import { retryBackOff } from "./session.ts";
 
@@ -63,7 +64,16 @@ export class Assigner {
       epoch: BigInt(epoch),
       desired: desiredOf[desired],
       drainSeconds,
-      spec: { case: "serve", value: { port: 80, stopGraceSeconds: 10, health: { path: "/", timeoutSeconds: 30 } } },
+      ownerKind: "deployment",
+      ownerId: deploymentId,
+      resources: { memoryMb: value.memoryMb, cpuMillicores: value.cpuMillicores, pidsLimit: 100, generation: 1n },
+      spec: {
+        case: "serve",
+        value: {
+          image: { reference: imageOf(projectId, deploymentId) },
+          ...{ port: 80, stopGraceSeconds: 10, health: { path: "/", timeoutSeconds: 30 } },
+        },
+      },
     });
   }
 

@@ -6,6 +6,7 @@ import type { SessionValue } from "../fleet.ts";
 import type { Replica } from "../replica.ts";
 import { Assigner } from "./assigner.ts";
 import { createDesiredSource } from "./desired-source.ts";
+import { registryHost } from "./images.ts";
 import { judge } from "./orphans.ts";
 import { RunCourier } from "./run-courier.ts";
 import { endWith, expectHello, hold, persist, type ServerStream } from "./session.ts";
@@ -122,7 +123,11 @@ function* converse(
     if (node !== undefined) node.seenAt = process.now();
   });
   flush();
-  stream.send("welcome", { renewEveryMs: timings.renewEveryMs, leaseTtlMs: timings.leaseTtlMs });
+  stream.send("welcome", {
+    ...{ nodeId, clusterEpoch: BigInt(replica.clusterEpoch), sessionEpoch: key.epoch },
+    ...{ renewEveryMs: timings.renewEveryMs, leaseTtlMs: timings.leaseTtlMs },
+    registry: { host: registryHost },
+  });
 
   const held = yield* inventory.complete(timings.inventoryTimeoutMs);
   if (held === null) return stream.close({ why: "go away", reconnectAfterMs: 1_000, reason: "no inventory" });

@@ -6,6 +6,7 @@ import { RunOfferSchema, type RunStatus } from "@svc/proto/node";
 import { backOffMs } from "@svc/runtime/retry";
 import { createQueue, pause, type Work, wait } from "../../kernel/kernel.ts";
 import { DatabaseError } from "../../stores/postgres.ts";
+import { imageOf } from "./images.ts";
 import type { ServerStream } from "./session.ts";
 import { retryBackOff } from "./session.ts";
 import { type SessionKey, SessionLost } from "./session-key.ts";
@@ -53,7 +54,14 @@ export class RunCourier {
       const { ownerId: deploymentId, projectId } = found.run;
       // What is to run is loaded from Postgres.
       yield* this.stream.replica.transact(() => null);
-      this.stream.send("runOffer", create(RunOfferSchema, { attemptId, deploymentId, projectId, timeoutSeconds: 30 }));
+      this.stream.send(
+        "runOffer",
+        create(RunOfferSchema, {
+          ...{ attemptId, deploymentId, projectId, channel: "production", timeoutSeconds: 30 },
+          ...{ ownerKind: "deployment", ownerId: deploymentId, kind: "release", command: "migrate" },
+          image: { reference: imageOf(projectId, deploymentId) },
+        }),
+      );
     }
     this.said.set(attemptId, message);
   }

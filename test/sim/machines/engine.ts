@@ -1,0 +1,244 @@
+import { quickMs, slowMs, withDeadline } from "@svc/agent/engine/deadline";
+import { type ContainerSpec, type Engine, type Container as EngineContainer, labels } from "@svc/agent/engine/engine";
+import { EngineError } from "@svc/agent/engine/errors";
+import type { Clock } from "@svc/runtime/clock";
+import type { Scope } from "../kernel/kernel.ts";
+import { createAnswer } from "../kernel/ports.ts";
+import type { Container, Docker, Made } from "./docker.ts";
+
+export interface Owner {
+  clusterId: string;
+  nodeId: string;
+}
+
+/** The directory of a container's gate, by which the agent finds it. */
+export const gateOf = ({ instance }: Container): string => `/gates/${instance}`;
+
+/**
+ * The agent's door to its machine's engine in the virtual world, for one life of the agent: what `createDockerEngine` is in the
+ * real one. It has containers of apps and of runs, images and networks; of builds and databases there are none.
+ */
+export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner: Owner): Engine {
+  const { process } = docker;
+  const order = <T>(what: string, timeoutMs: number, effect: () => T, takesMs: number): Promise<T> =>
+    withDeadline(clock, what, timeoutMs, () => docker.order(scope, `docker ${what}`, effect, takesMs));
+  const marks = { [labels.cluster]: owner.clusterId, [labels.node]: owner.nodeId };
+
+  const seen = (container: Container): EngineContainer => {
+    const { instance, name, kind, state, exitCode, startedAt, finishedAt, limits, reserved } = container;
+    return {
+      ...{ id: instance, name, labels: { ...container.labels }, state, exitCode, startedAt, finishedAt },
+      ...{
+        oomKilled: false,
+        oomScope: "unknown",
+        error: "",
+        limits: { ...limits },
+        reserved: { ...reserved },
+        volumes: [],
+      },
+      pid: state === "running" ? container.pid : null,
+      upstream: kind === "serve" ? `${owner.nodeId}:${container.port}` : null,
+      gate: kind === "run" ? gateOf(container) : null,
+    };
+  };
+  const findContainer: Engine["findContainer"] = (name) =>
+    order(
+      "inspect",
+      quickMs,
+      () => {
+        const found = docker.containers.get(name);
+        return found === undefined ? null : seen(found);
+      },
+      2,
+    );
+  const made = (spec: ContainerSpec): Made => ({
+    ...{ name: spec.name, kind: spec.kind === "run" ? "run" : "serve", id: spec.labels[labels.placement] ?? "" },
+    labels: { ...spec.labels, ...marks, [labels.kind]: spec.kind },
+    ...{ image: spec.image, network: spec.network, port: spec.publish?.hostPort ?? 0, reserved: spec.reserved },
+    limits: { memoryMb: spec.memoryMb, cpuMillicores: spec.cpuMillicores, pidsLimit: spec.pidsLimit },
+  });
+
+  return {
+    ...absent,
+    findContainer,
+    describe: () =>
+      order(
+        "describe",
+        quickMs,
+        () => ({
+          ...{ id: docker.engineId, rootDir: "/var/lib/docker", version: "29.0.0" },
+          containerd: "2.2.0",
+          runc: "1.4.0",
+          isRemapped: true,
+        }),
+        2,
+      ),
+    listContainers: () => order("list", quickMs, () => [...docker.containers.values()].map(seen), 5),
+    async createContainer(spec) {
+      try {
+        await withDeadline(clock, "create container", slowMs, () => docker.create(scope, made(spec)));
+      } catch (cause) {
+        if (!(cause instanceof EngineError) || cause.kind !== "conflict") throw cause;
+        // An earlier attempt whose answer was lost: its container is as good as a new one.
+        const known = await findContainer(spec.name);
+        if (known?.labels[labels.placement] !== spec.labels[labels.placement]) throw cause;
+        if (known?.labels[labels.specHash] !== spec.labels[labels.specHash]) throw cause;
+      }
+    },
+    startContainer: (name) => withDeadline(clock, "start container", slowMs, () => docker.start(scope, name)),
+    limitContainer: (name, limits, reserved) =>
+      order(
+        "update",
+        quickMs,
+        () => {
+          const found = docker.containers.get(name);
+          if (found !== undefined) Object.assign(found, { limits: { ...limits }, reserved: { ...reserved } });
+        },
+        20,
+      ),
+    stopContainer: (name, graceSeconds) =>
+      withDeadline(clock, "stop container", graceSeconds * 1000 + quickMs, () => docker.stop(scope, name)),
+    killContainer: (name) => withDeadline(clock, "kill container", quickMs, () => docker.kill(scope, name)),
+    removeContainer: (name) => withDeadline(clock, "remove container", slowMs, () => docker.remove(scope, name)),
+    // Gates go with their containers here.
+    removeStrayGates: () => order("list volumes", quickMs, () => {}, 3),
+    readLog: (name) => order("logs", quickMs, () => (docker.containers.has(name) ? "a last line\n" : ""), 5),
+    async followLog(name, onData, signal) {
+      await order("follow logs", quickMs, () => {}, 2);
+      // What it writes comes at once, and the rest is waiting for its end.
+      if (!signal.aborted && docker.containers.get(name)?.startedAt) onData(Buffer.from("it says something\n"));
+      const ended = createAnswer<void>(scope);
+      const look = (): void => {
+        if (docker.containers.get(name)?.state === "running") docker.kernel.at(200, "log goes on", look, scope.process);
+        else ended.resolve(undefined, 1, "log ends");
+      };
+      look();
+      await unless(signal, ended.promise);
+    },
+    sample: (name) =>
+      order(
+        "stats",
+        quickMs,
+        () => (docker.containers.has(name) ? { cpuPercent: 1, memoryBytes: 1, pids: 1 } : null),
+        5,
+      ),
+    async followEvents(onEvent, onOpen, signal) {
+      await order("follow events", quickMs, () => {}, 2);
+      const ended = createAnswer<void>(scope);
+      const stop = docker.listen(scope, {
+        event: (name) => void (!signal.aborted && onEvent({ containerId: name, name, action: "some" })),
+        ended: () => ended.reject(new EngineError("unreachable", "the events broke off"), 0, "engine gone"),
+      });
+      onOpen();
+      await unless(signal, ended.promise).finally(stop);
+    },
+
+    findImage: (reference) =>
+      order(
+        "inspect image",
+        quickMs,
+        () =>
+          docker.images.has(reference)
+            ? {
+                ...{
+                  id: reference,
+                  sizeBytes: 1,
+                  repoDigests: [reference],
+                  repoTags: [],
+                  os: "linux",
+                  volumes: [],
+                  layers: [],
+                },
+                architecture: globalThis.process.arch === "x64" ? "amd64" : globalThis.process.arch,
+                ...{ hasCommand: true, hasTriggers: false, isLocalBase: false },
+              }
+            : null,
+        2,
+      ),
+    async pullImage(reference, _auth, _onProgress, signal) {
+      const pulled = docker.order(
+        scope,
+        "docker pull",
+        () => void docker.images.add(reference),
+        process.random.between(25, 1_250),
+      );
+      await unless(signal, pulled);
+      signal.throwIfAborted();
+    },
+    removeImage: (reference) =>
+      order(
+        "remove image",
+        slowMs,
+        () => {
+          if (docker.only(({ image }) => image === reference) !== undefined) return false;
+          docker.images.delete(reference);
+          return true;
+        },
+        20,
+      ),
+    pruneBuildCache: () => order("prune", slowMs, () => 0, 20),
+
+    listNetworks: () =>
+      order(
+        "list networks",
+        quickMs,
+        () =>
+          [...docker.networks].map(([name, { subnet, gateway, ...network }]) => ({
+            ...{ id: name, name, subnets: [subnet], addresses: [gateway], labels: network.labels },
+          })),
+        2,
+      ),
+    createNetwork: ({ name, subnet, gateway, labels: own }) =>
+      order(
+        "create network",
+        slowMs,
+        () => {
+          if (docker.networks.has(name)) throw new EngineError("conflict", "the network is there");
+          docker.networks.set(name, { subnet, gateway, labels: { ...own, ...marks } });
+        },
+        30,
+      ),
+    removeNetwork: (name) =>
+      order(
+        "remove network",
+        slowMs,
+        () => {
+          if (docker.only(({ network, state }) => network === name && state === "running") !== undefined) return false;
+          docker.networks.delete(name);
+          return true;
+        },
+        20,
+      ),
+  };
+}
+
+/** Settles with the work, or when the signal aborts. */
+function unless(signal: AbortSignal, work: Promise<void>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const stop = (): void => resolve();
+  if (signal.aborted) stop();
+  else signal.addEventListener("abort", stop, { once: true });
+  work.catch(() => {});
+  return Promise.race([work, promise]).finally(() => signal.removeEventListener("abort", stop));
+}
+
+const nothing = (): never => {
+  throw new Error("of builds and databases there are none here");
+};
+
+/** Whatever is of builds and databases. */
+const absent = {
+  createDatabaseContainer: nothing,
+  createKeeperContainer: nothing,
+  startDump: nothing,
+  startProof: nothing,
+  startBrowser: nothing,
+  listDatabaseVolumes: nothing,
+  provideCopyVolume: nothing,
+  removeDatabaseVolume: nothing,
+  listImageNames: nothing,
+  importImage: nothing,
+  pushImage: nothing,
+  buildImage: nothing,
+  exportFiles: nothing,
+} satisfies Partial<Engine>;

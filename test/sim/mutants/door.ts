@@ -1,0 +1,43 @@
+import type { apply } from "@svc/agent/placements/apply";
+import type { nextStep } from "@svc/agent/placements/steps";
+import type { judge } from "@svc/agent/runs/gate";
+import type { toStatus } from "@svc/agent/runs/outcome";
+import type { nextRun } from "@svc/agent/runs/transitions";
+
+/** What may be replaced, by its name. */
+export interface Patchable {
+  apply: typeof apply;
+  nextStep: typeof nextStep;
+  judge: typeof judge;
+  toStatus: typeof toStatus;
+  nextRun: typeof nextRun;
+}
+
+/** Each makes a function of the real one. */
+export type Patches = { [K in keyof Patchable]?: (real: Patchable[K]) => Patchable[K] };
+
+type Any = (...args: readonly unknown[]) => unknown;
+
+let patches: Readonly<Record<string, ((real: Any) => Any) | undefined>> = {};
+let made = new Map<string, Any>();
+const behind = new Set<string>();
+
+/** From now on every call goes to these instead, until the next change; one simulation runs at a time. */
+export function patch(next: Patches): void {
+  const missing = Object.keys(next).find((name) => !behind.has(name));
+  if (missing !== undefined) throw new Error(`${missing} was loaded without its door: see patchable.ts`);
+  patches = next as typeof patches;
+  made = new Map();
+}
+
+/** The function by which others call `real`. */
+export function door(name: string, real: Any): Any {
+  behind.add(name);
+  return (...args) => {
+    const replace = patches[name];
+    if (replace === undefined) return real(...args);
+    const known = made.get(name) ?? replace(real);
+    made.set(name, known);
+    return known(...args);
+  };
+}
