@@ -9,6 +9,7 @@ import {
   type SessionResponse,
 } from "@svc/proto/node";
 import type { Clock } from "@svc/runtime/clock";
+import { within } from "@svc/runtime/deadline";
 import type { Random } from "@svc/runtime/random";
 import { version } from "@svc/runtime/version";
 import type { Wake } from "@svc/runtime/wake";
@@ -40,6 +41,8 @@ type Send = (request: Request) => boolean;
 
 const inventoryPart = 200;
 const callTimeoutMs = 15_000;
+/** Of the time that a session has until it is welcomed most is left after it. */
+const describeWithinMs = 3_000;
 const registrySetting = "registry";
 
 export interface SessionDeps {
@@ -207,7 +210,7 @@ export async function converse(deps: SessionDeps): Promise<void> {
   }
 }
 
-async function hello({ journal, engine, machine, engineWatch, describe }: SessionDeps, instanceId: string) {
+async function hello({ clock, journal, engine, machine, engineWatch, describe }: SessionDeps, instanceId: string) {
   const chain = journal.chain();
   const facts = await describe();
   return {
@@ -218,14 +221,17 @@ async function hello({ journal, engine, machine, engineWatch, describe }: Sessio
     ...facts,
     platform: { os: "linux", architecture: process.arch === "x64" ? "amd64" : process.arch },
     persistedRevision: chain.resultsIn,
-    engine: await describeEngine(engine, engineWatch),
+    engine: await describeEngine({ clock, engine, engineWatch }),
   };
 }
 
 /** An engine that does not answer is no reason to keep silent: what it runs goes on, and control should know the node lives. */
-async function describeEngine(engine: Engine, engineWatch: SessionDeps["engineWatch"]) {
+async function describeEngine({ clock, engine, engineWatch }: Pick<SessionDeps, "clock" | "engine" | "engineWatch">) {
+  const late = (): never => {
+    throw new Error("the container engine does not answer");
+  };
   try {
-    const versions = await engine.describe();
+    const versions = await within(clock, describeWithinMs, engine.describe(), late);
     const { version, id } = versions;
     return { version, id, dockerfileProblem: dockerfileProblem(versions) ?? "" };
   } catch {
