@@ -16,7 +16,6 @@ import { socketPathOf } from "../databases/socket-dir.ts";
 import type { DatabaseTables } from "../databases/table-writer.ts";
 import { createEntranceCertificate } from "../entrances/certificate.ts";
 import { mayHaveEntrances } from "../entrances/rules.ts";
-import { watchEngine } from "../housekeeping.ts";
 import type { Journal } from "../journal/journal.ts";
 import { copySampleLoop } from "../keepers/sample-loop.ts";
 import type { Link } from "../link.ts";
@@ -36,7 +35,7 @@ import { rememberFormer } from "./former.ts";
 import { removeLeftovers } from "./leftovers.ts";
 import { thisMachine } from "./machine.ts";
 import { createTools } from "./tools.ts";
-import { createWork } from "./work.ts";
+import { createWork, runWork } from "./work.ts";
 
 /** Longer than any call on a connection that another one has replaced. */
 const callsEndMs = 60_000;
@@ -84,15 +83,15 @@ export async function runNode(options: {
   const { engine, limiter, tails, client, disk, memory, engineWatch, reporter, proxyDir } = tools;
   readiness.engine = engine;
   await removeLeftovers(config.dir, engine, limiter, log);
-  const { placements, runs, tidy, databases, entrances, volumes, copyFiles } = createWork({
+  const work = createWork({
     ...common,
     tools,
     machine,
     lookEveryMs: options.lookEveryMs,
   });
+  const { placements, runs, tidy, databases, entrances, volumes, copyFiles } = work;
   madeTidy = tidy;
   madeDatabases = databases;
-  const { noteContainer, survey, writers } = runs;
 
   watchGauges(clock, metrics, { dir: config.dir, engine, journal, placements, disk, memory, reporter });
   const renewal = createWake(clock);
@@ -100,27 +99,10 @@ export async function runNode(options: {
   const { address } = config;
   const entranceCertificate = createEntranceCertificate({ clock, address, first: identity, renewal });
   const background: Promise<unknown>[] = [
-    watchEngine({
-      clock,
-      engine,
-      onContainer(name) {
-        placements.noteContainer(name);
-        noteContainer(name);
-      },
+    ...runWork(work, {
+      ...{ clock, tools, isolation, signal, log },
       onTurn: pulse.expect("survey", turnWithinMs),
-      async survey(containers) {
-        await placements.survey(containers);
-        entrances.surveyed();
-        await survey(containers);
-      },
-      isolation,
-      signal,
-      log,
     }),
-    tidy.run(signal),
-    databases.run(signal),
-    entrances.run(signal),
-    volumes.run(signal),
     credentials.run(signal),
     databaseSampleLoop({
       ...{ clock, engine, list: placements.list, dir: proxyDir, signal, log },
@@ -130,13 +112,10 @@ export async function runNode(options: {
       ...{ clock, engine, list: placements.list, signal, log },
       report: async (copies) => void (await client().reportDatabases({ copies }, { signal, timeoutMs: 10_000 })),
     }),
-    disk.watch(signal),
-    memory.watch(signal),
-    engineWatch.watch(signal),
     watchStorage({
       clock,
       engine,
-      writers: () => [...placements.writers(), ...writers()],
+      writers: () => [...placements.writers(), ...runs.writers()],
       everyMs: options.lookEveryMs,
       signal,
       log,

@@ -13,6 +13,7 @@ import { socketPathOf } from "../databases/socket-dir.ts";
 import { createDatabaseTables } from "../databases/table-writer.ts";
 import { createVolumes } from "../databases/volumes.ts";
 import { createEntranceKeeper } from "../entrances/keeper.ts";
+import { watchEngine } from "../housekeeping.ts";
 import type { Journal } from "../journal/journal.ts";
 import { serveCopyFiles } from "../keepers/files/serve.ts";
 import { copyDirectory } from "../keepers/files/volume.ts";
@@ -33,6 +34,8 @@ import type { Tools } from "./tools.ts";
 /** Control answers in a few seconds, if only that it is at work. */
 const askTimeoutMs = 30_000;
 const reportTimeoutMs = 10_000;
+
+export type Work = ReturnType<typeof createWork>;
 
 /** What this node does: its placements, its runs, the way from these to databases, and the tidying up behind them. */
 export function createWork(options: {
@@ -150,4 +153,41 @@ export function createWork(options: {
   });
   const copyFiles = (copyId: string) => serveCopyFiles(copyDirectory({ engine, list: placements.list }, copyId));
   return { placements, runs, tidy, databases, entrances, volumes, copyFiles };
+}
+
+/** What of it goes on by itself until the signal aborts: looking after what runs here and what it takes, and tidying up. */
+export function runWork(
+  { placements, runs, tidy, databases, entrances, volumes }: Work,
+  options: {
+    clock: Clock;
+    tools: Pick<Tools, "engine" | "disk" | "memory" | "engineWatch">;
+    isolation: IsolationGuard;
+    /** Called after every survey, whatever came of it. */
+    onTurn(): void;
+    signal: AbortSignal;
+    log: Log;
+  },
+): Promise<unknown>[] {
+  const { tools, signal, ...common } = options;
+  return [
+    watchEngine({
+      ...{ ...common, engine: tools.engine, signal },
+      onContainer(name) {
+        placements.noteContainer(name);
+        runs.noteContainer(name);
+      },
+      async survey(containers) {
+        await placements.survey(containers);
+        entrances.surveyed();
+        await runs.survey(containers);
+      },
+    }),
+    tidy.run(signal),
+    databases.run(signal),
+    entrances.run(signal),
+    volumes.run(signal),
+    tools.disk.watch(signal),
+    tools.memory.watch(signal),
+    tools.engineWatch.watch(signal),
+  ];
 }

@@ -1,23 +1,23 @@
 import { createClient } from "@connectrpc/connect";
-import { watchEngine } from "@svc/agent/housekeeping";
+import { EngineError } from "@svc/agent/engine/errors";
 import { createImages } from "@svc/agent/images/images";
 import type { Journal } from "@svc/agent/journal/journal";
 import { openLogStream } from "@svc/agent/logs/log-stream";
 import { createMetrics } from "@svc/agent/metrics/metrics";
 import { createNetworks } from "@svc/agent/network/networks";
 import type { Tools } from "@svc/agent/node/tools";
-import { createWork } from "@svc/agent/node/work";
+import { createWork, runWork } from "@svc/agent/node/work";
 import { createClusterRegistry } from "@svc/agent/registry";
 import { converse, knownRegistry } from "@svc/agent/session";
 import { createEngineWatch } from "@svc/agent/stats/engine";
 import { createStatusReporter, type StatusReporter } from "@svc/agent/status-reporter";
-import { type Assign, NodeService } from "@svc/proto/node";
+import { type Assign, NodeService, type PlacementStatus, type RunStatus } from "@svc/proto/node";
 import { createWake } from "@svc/runtime/wake";
 import { createEndpoints, FencedError, type Identity } from "@svc/uplink";
 import type { Process } from "../kernel/kernel.ts";
 import { enter, virtualClock, virtualRandom } from "../kernel/ports.ts";
 import type { World } from "../world/world.ts";
-import { Disk, virtualJournal } from "./disk.ts";
+import { Disk, DiskFull, virtualJournal } from "./disk.ts";
 import { Docker } from "./docker.ts";
 import { virtualEngine } from "./engine.ts";
 import type { Message } from "./link.ts";
@@ -171,40 +171,21 @@ export class AgentMachine {
         forgetCredentials: async () => {},
       },
     };
-    const { placements, runs, tidy, databases, volumes } = createWork({
+    const work = createWork({
       ...{ clock, random, config: { ...config, address }, journal, isolation, metrics, tools, machine, signal, log },
       lookEveryMs: 10_000,
     });
-    void watchEngine({
-      ...{ clock, engine, isolation, signal, log },
-      onContainer(name) {
-        placements.noteContainer(name);
-        runs.noteContainer(name);
-      },
-      async survey(containers) {
-        await placements.survey(containers);
-        await runs.survey(containers);
-      },
-    });
-    void tidy.run(signal);
-    void tools.engineWatch.watch(signal);
+    void Promise.all(runWork(work, { clock, tools, isolation, onTurn() {}, signal, log }));
     this.readiness = { connected: false };
     await converse({
-      ...{ clock, random, endpoints, journal, engine, machine, placements, runs, reporter, tidy, databases, volumes },
-      ...{
-        disk,
-        memory: tools.memory,
-        engineWatch: tools.engineWatch,
-        metrics,
-        readiness: this.readiness,
-        signal,
-        log,
-      },
+      ...{ clock, random, endpoints, journal, machine, metrics, readiness: this.readiness, signal, log },
+      ...tools,
+      ...work,
       identity: unused<Identity>("an identity"),
       transports: () => ({ session: transport, bulk: transport }),
       answerLogQuery: unused("an answer to who reads logs"),
       tunnels: unused("tunnels"),
-      onEntrances() {},
+      onEntrances: work.entrances.hear,
       describe: async () => ({
         ...{ address, labels: {} },
         capacity: { memoryMb: BigInt(this.memoryMb), cpuMillicores: 8_000n, pids: 10_000n, diskMb: 100_000n },
@@ -226,6 +207,12 @@ export class AgentMachine {
       const { resync, rejects } = value as { resync: boolean; rejects: { reason: string }[] };
       if (resync) checks.onResync(this.nodeId, rejects[0]?.reason ?? "");
     }
+    if (kind === "status" || kind === "inventory") {
+      const { items, runs = [] } = value as { items: PlacementStatus[]; runs?: RunStatus[] };
+      for (const each of items) checks.onTold(this, each);
+      for (const each of runs) checks.onRunTold(this, each);
+    }
+    if (kind === "runStatus") checks.onRunTold(this, value as RunStatus);
     if (kind === "runAccept") {
       const { attemptId, refusedBecause } = value as { attemptId: string; refusedBecause: string };
       if (refusedBecause === "") checks.onRunAccept(this.machineId, attemptId);
@@ -249,8 +236,9 @@ export class AgentMachine {
 
   /** The agent has come to its end by itself: because it is fenced, or by a failure, after which it is started again. */
   private end(error: unknown): void {
-    const { kernel } = this.world;
-    kernel.note(() => `${this.machineId}: the agent ends: ${error instanceof Error ? (error.stack ?? error) : error}`);
+    const { kernel, checks } = this.world;
+    kernel.note(() => `${this.machineId}: the agent ends: ${error}`);
+    if (!isOfTheWorld(error)) checks.onUncaught(this.machineId, error);
     this.crash(true);
     if (error instanceof FencedError) this.isFenced = true;
     else kernel.at(startsAgainMs, "start again", () => this.start());
@@ -280,6 +268,10 @@ export class AgentMachine {
     this.start();
   }
 }
+
+/** Whether the world is to blame, and not the program: then it may well end. */
+const isOfTheWorld = (error: unknown): boolean =>
+  error instanceof FencedError || error instanceof EngineError || error instanceof DiskFull;
 
 /** What nothing in this world comes to. */
 const unused = <T extends object>(what: string): T =>

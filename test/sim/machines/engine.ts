@@ -178,6 +178,7 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
       ),
     pruneBuildCache: () => order("prune", slowMs, () => 0, 20),
 
+    listDatabaseVolumes: () => order("list volumes", quickMs, () => [], 3),
     listNetworks: () =>
       order(
         "list networks",
@@ -233,7 +234,6 @@ const absent = {
   startDump: nothing,
   startProof: nothing,
   startBrowser: nothing,
-  listDatabaseVolumes: nothing,
   provideCopyVolume: nothing,
   removeDatabaseVolume: nothing,
   listImageNames: nothing,

@@ -106,6 +106,7 @@ const replies: Partial<Record<string, (request: never) => unknown>> = {
   issueRegistryToken: () => ({ token: "token", expiresInSeconds: 300 }),
   appendLog: ({ offset, data }: { offset: bigint; data: Uint8Array }) => ({ length: offset + BigInt(data.length) }),
   listGoneProjects: () => ({ gone: [] }),
+  reportDatabases: () => ({}),
 };
 
 /** What has come and was not read. */

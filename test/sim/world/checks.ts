@@ -1,4 +1,4 @@
-import type { Chain, PlacementRecord } from "@svc/agent/journal/records";
+import type { Chain, PlacementRecord, RunState } from "@svc/agent/journal/records";
 import {
   isRunOver,
   keys,
@@ -11,10 +11,11 @@ import {
 } from "@svc/control/fleet/cluster/keys";
 import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
 import { isOpen } from "@svc/proto";
-import { type Assign, Desired, Observed } from "@svc/proto/node";
+import { type Assign, Desired, Observed, type PlacementStatus, RunPhase, type RunStatus } from "@svc/proto/node";
 import type { Table } from "@svc/router/table";
 import type { SessionValue } from "../control/fleet.ts";
 import { startWithinMs } from "../control/sessions/run-courier.ts";
+import type { AgentMachine } from "../machines/agent.ts";
 import type { Container, ContainerWitness } from "../machines/docker.ts";
 import type { Commit, Writer } from "../stores/etcd.ts";
 import type { DeploymentRow, SiteRow, TaskRow } from "../stores/postgres.ts";
@@ -53,7 +54,7 @@ export const invariants: Readonly<Record<number, string>> = {
   18: "a bootstrap token admits one node",
   19: "nothing moves away while many nodes are lost at once",
   20: "every queue stays within its bound",
-  21: "an agent acts only on what is on its disk",
+  21: "an agent does and says only what is on its disk",
   22: "every replica that is wanted serves and is routed, or there is a reason",
   23: "every edge has the newest table",
   24: "no container is left over",
@@ -65,6 +66,15 @@ export const invariants: Readonly<Record<number, string>> = {
   30: "what a stop covers serves nothing before a start",
   31: "nothing drains for ever",
   32: "no program ends by a failure that nobody caught",
+  33: "a node that is well is connected",
+};
+
+/** What may be said of an attempt whose journal says so. */
+const phaseOf: Readonly<Partial<Record<RunState, RunPhase>>> = {
+  "start-sent": RunPhase.STARTED,
+  exit: RunPhase.EXITED,
+  tombstone: RunPhase.NOT_STARTED,
+  indeterminate: RunPhase.INDETERMINATE,
 };
 
 /** How long a decision may rest on what was true before: a watch that stands still unnoticed, a late write, and some air. */
@@ -436,6 +446,21 @@ export class Checks implements ContainerWitness {
 
   onRunAccept(machineId: string, attemptId: string): void {
     this.acceptedAtMs.set(`${machineId} ${attemptId}`, this.nowMs);
+  }
+
+  onTold({ machineId, disk }: AgentMachine, { placementId, statusSeq }: PlacementStatus): void {
+    const known = disk.durable.placements.get(placementId)?.status.statusSeq ?? statusSeq;
+    if (known < statusSeq) this.fail(21, `${machineId} tells of ${placementId} what its journal does not know yet`);
+  }
+
+  onRunTold({ machineId, disk }: AgentMachine, status: RunStatus): void {
+    const { attemptId, phase } = status;
+    const record = disk.durable.runs.get(attemptId);
+    if (record === undefined || phaseOf[record.state] !== phase)
+      this.fail(
+        21,
+        `${machineId} says that ${attemptId} is in phase ${phase}, and its journal that it is ${record?.state}`,
+      );
   }
 
   onUncaught(processId: string, error: unknown): void {

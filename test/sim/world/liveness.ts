@@ -54,6 +54,12 @@ export function checkSettled(world: World): void {
       checks.fail(23, `${edge.id} serves table ${edge.servedGeneration}, and ${meta?.generation} is published`);
     }
   }
+  for (const { process, nodeId, machineId, isConnected, incarnation } of world.nodes) {
+    const row = tables.nodes.get(nodeId);
+    const isWanted = row?.lifecycle === "active" && row.quarantinedAt === null && row.incarnation === incarnation;
+    if (isWanted && process.alive && !isConnected && !world.isCloned(machineId))
+      checks.fail(33, `${machineId} has no session, and could have one`);
+  }
   for (const site of tables.sites.values()) {
     checkSite(world, seen, site);
     checkStopped(world, site);
