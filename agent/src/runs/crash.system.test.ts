@@ -35,6 +35,7 @@ function live(journal: Journal, options: { endsAt?: number; isDone?: boolean; bo
   const closing = new AbortController();
   const steps: string[] = [];
   const told: RunStatus[] = [];
+  const orders: (Promise<unknown> | null)[] = [];
   const isOver = () => steps.length > (options.endsAt ?? Number.POSITIVE_INFINITY);
   const never = new Promise<never>(() => {});
   /** Whether a step is to be done, and whether it is heard of. */
@@ -48,7 +49,9 @@ function live(journal: Journal, options: { endsAt?: number; isDone?: boolean; bo
   const mortal = (name: "createContainer" | "findContainer" | "startContainer") =>
     (async (...args: never[]) => {
       const { isDone, isHeard } = begin(name);
-      const result = isDone ? await (node.engine[name] as (...all: never[]) => Promise<unknown>)(...args) : null;
+      const order = isDone ? (node.engine[name] as (...all: never[]) => Promise<unknown>)(...args) : null;
+      orders.push(order);
+      const result = await order;
       return isHeard ? result : never;
     }) as never;
   const engine: Engine = {
@@ -90,7 +93,7 @@ function live(journal: Journal, options: { endsAt?: number; isDone?: boolean; bo
     onEvidence: (status) => void (isOver() || told.push(status)),
     ...{ signal: closing.signal, log: createLog("silent") },
   });
-  return { attempt, steps, told, isOver, end: () => closing.abort() };
+  return { attempt, steps, told, orders, isOver, end: () => closing.abort() };
 }
 
 async function begin(options: Parameters<typeof live>[1]) {
@@ -147,6 +150,8 @@ test("wherever an agent ends, the next one knows whether the command ran, and it
     for (const isDone of [false, true]) {
       const life = await begin({ endsAt, isDone });
       await waitFor(`step ${endsAt}`, life.isOver);
+      // What the engine was told it has done before the next life begins: nobody gives an order to start what is made later.
+      await Promise.allSettled(life.orders);
       const found = await recover(life.journal, life.name);
       expect(known, `${steps[endsAt]}, ${isDone ? "done" : "not done"}`).toContainEqual(found);
       outcomes.add(found.phase);
