@@ -85,7 +85,7 @@ const mutants = {
   },
   M7: {
     breaks: "old containers are removed before the edges have the new table",
-    foundBySeed: 34,
+    foundBySeed: 45,
     double: (real) => ({ ...real, shell: { ...real.shell, waitsForEdges: false } }),
   },
   M8: {
@@ -108,7 +108,7 @@ const mutants = {
   },
   M10: {
     breaks: "control does not begin anew when an agent asks for it",
-    foundBySeed: 18,
+    foundBySeed: 97,
     double: (real) => ({
       ...real,
       assignAnswered: (outbox, answer) =>
@@ -168,7 +168,7 @@ const mutants = {
   },
   M15: {
     breaks: "a container that has not started yet is taken for one that never will, and its gate is not shut",
-    foundBySeed: 413,
+    foundBySeed: 98,
     patches: {
       judge: (real) => (situation) => (real(situation) === "shut" ? "never" : real(situation)),
       nextRun: (real) => (record, event) => {
@@ -179,6 +179,7 @@ const mutants = {
   },
   M16: {
     breaks: "the engine removes the container of a command when it ends, and its absence counts as never started",
+    foundBySeed: 29,
     patches: {
       nextRun: (real) => (record, event) => {
         const isGone = event.kind === "recovered" && event.container === "absent" && record.state === "start-sent";

@@ -1,5 +1,6 @@
 import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/etcd/errors";
-import { type Bell, createBell, createQueue, type Work, wait } from "../../kernel/kernel.ts";
+import { type Bell, createBell, type Work, wait } from "../../kernel/kernel.ts";
+import { createQueue } from "../../kernel/queue.ts";
 import type { Leadership } from "../../stores/etcd-lease.ts";
 import { DatabaseError, releaseAttemptId } from "../../stores/postgres.ts";
 import type { Replica } from "../replica.ts";

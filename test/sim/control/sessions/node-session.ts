@@ -1,7 +1,8 @@
 import { keys } from "@svc/control/fleet/cluster/keys";
 import { defaultTimings } from "@svc/control/fleet/sessions/timings";
 import type { Applied, PlacementStatus, RunStatus } from "@svc/proto/node";
-import { createBell, createQueue, pause, type Work, wait } from "../../kernel/kernel.ts";
+import { createBell, pause, type Work, wait } from "../../kernel/kernel.ts";
+import { createQueue } from "../../kernel/queue.ts";
 import type { SessionValue } from "../fleet.ts";
 import type { Replica } from "../replica.ts";
 import { Assigner } from "./assigner.ts";

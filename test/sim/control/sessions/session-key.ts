@@ -2,7 +2,8 @@ import type { Entry } from "@svc/control/stores/etcd/entry";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import type { Guard } from "@svc/control/stores/etcd/txn";
 import { backOffMs } from "@svc/runtime/retry";
-import { createQueue, pause, type Scope, type Work, wait } from "../../kernel/kernel.ts";
+import { pause, type Scope, type Work, wait } from "../../kernel/kernel.ts";
+import { createQueue } from "../../kernel/queue.ts";
 import type { Op, TxnResult, Writer } from "../../stores/etcd.ts";
 import type { EtcdClient } from "../../stores/etcd-client.ts";
 
