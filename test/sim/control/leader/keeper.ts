@@ -1,7 +1,8 @@
 import type { Storm } from "@svc/control/fleet/cluster/storm/rules";
 import type { ReplicaStep, Site } from "@svc/control/fleet/replicas/steps";
 import { drainSecondsAfter } from "@svc/control/fleet/tasks/drain";
-import { type createQueue, type Work, wait } from "../../kernel/kernel.ts";
+import { type Work, wait } from "../../kernel/kernel.ts";
+import type { createQueue } from "../../kernel/queue.ts";
 import { readRouting } from "../routed.ts";
 import { inFencedTransaction, type Leader } from "./fenced.ts";
 import { createSiteReader, type ReadSite } from "./read-sites.ts";
