@@ -69,6 +69,10 @@ export class Docker {
   slowShare = 0;
   /** Until then nobody hears of events. */
   deafUntilMs = 0;
+  /** Until then it refuses some of what it is told. */
+  failingUntilMs = 0;
+  /** Ports at which programs of others listen. */
+  readonly foreignPorts = new Set<number>();
   removesEndedRuns = false;
   private life = 0;
   private readonly listeners = new Set<Listener>();
@@ -125,6 +129,8 @@ export class Docker {
       if (kernel.nowMs < this.hungUntilMs) return void kernel.at(this.hungUntilMs - kernel.nowMs + 1, tag, attempt);
       const afterMs = process.random.between(0.5, 5);
       try {
+        if (kernel.nowMs < this.failingUntilMs && process.random.chance(0.4))
+          throw new EngineError("failed", `${tag}: it does not work now`);
         answer.resolve(effect(), afterMs, "engine answer");
       } catch (error) {
         answer.reject(error, afterMs, "engine answer");
@@ -179,6 +185,8 @@ export class Docker {
         if (!this.networks.has(container.network))
           throw new EngineError("failed", `network ${container.network} not found`);
         if (container.state === "running") return;
+        if (container.kind === "serve" && this.foreignPorts.has(container.port))
+          throw new EngineError("failed", "address already in use");
         for (const other of this.containers.values()) {
           if (
             other !== container &&
@@ -312,7 +320,10 @@ export class Docker {
   }
 
   isPortTaken(port: number): boolean {
-    return this.only((each) => each.kind === "serve" && each.state === "running" && each.port === port) !== undefined;
+    return (
+      this.foreignPorts.has(port) ||
+      this.only((each) => each.kind === "serve" && each.state === "running" && each.port === port) !== undefined
+    );
   }
 
   // ------------------------------------------------------------------ faults
@@ -345,6 +356,15 @@ export class Docker {
     this.kernel.at(downMs, "engine starts", () => {
       this.isUp = true;
     });
+  }
+
+  /** Somebody tidies up: what no container has goes. */
+  prune(): void {
+    const all = [...this.containers.values()];
+    for (const reference of this.images)
+      if (!all.some(({ image }) => image === reference)) this.images.delete(reference);
+    for (const name of this.networks.keys())
+      if (!all.some(({ network, state }) => network === name && state === "running")) this.networks.delete(name);
   }
 
   loseData(): void {

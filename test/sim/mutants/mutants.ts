@@ -168,7 +168,7 @@ const mutants = {
   },
   M15: {
     breaks: "a container that has not started yet is taken for one that never will, and its gate is not shut",
-    foundBySeed: 98,
+    foundBySeed: 103,
     patches: {
       judge: (real) => (situation) => (real(situation) === "shut" ? "never" : real(situation)),
       nextRun: (real) => (record, event) => {

@@ -118,6 +118,17 @@ export function act(world: World, { kind, a, b, ms, x }: Deed): void {
     case "deafEngine":
       node.docker.deafUntilMs = kernel.nowMs + ms;
       return;
+    case "failEngine":
+      node.docker.failingUntilMs = kernel.nowMs + ms;
+      return;
+    case "pruneEngine":
+      node.docker.prune();
+      return;
+    case "takePorts":
+      for (let port = 20_000; port < 20_040; port += 1)
+        if ((port * 7 + b) % 40 < 20 * x) node.docker.foreignPorts.add(port);
+      kernel.at(ms, "ports given back", () => node.docker.foreignPorts.clear());
+      return;
     case "crashProgram":
       node.docker.crashProgram(b);
       return;

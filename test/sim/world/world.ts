@@ -416,6 +416,8 @@ export class World {
     for (const node of this.nodes) {
       node.docker.hungUntilMs = 0;
       node.docker.deafUntilMs = 0;
+      node.docker.failingUntilMs = 0;
+      node.docker.foreignPorts.clear();
       node.docker.slowShare = 0;
       node.disk.isFull = false;
       if (!node.staysDown) {
