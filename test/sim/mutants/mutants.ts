@@ -108,7 +108,7 @@ const mutants = {
   },
   M10: {
     breaks: "control does not begin anew when an agent asks for it",
-    foundBySeed: 97,
+    foundBySeed: 260,
     double: (real) => ({
       ...real,
       assignAnswered: (outbox, answer) =>
