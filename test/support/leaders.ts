@@ -85,8 +85,8 @@ export async function streamOwners(cluster: { platform: Platform }): Promise<str
 
 const logLine = z.looseObject({ msg: z.string(), epoch: z.string().optional() });
 
-/** The newest office that a replica of control says to have taken; 0 for none. */
-async function newestEpoch(logFile: string): Promise<number> {
+/** The newest office that the replica of control that writes this log says to have taken; 0 for none. */
+export async function newestEpoch(logFile: string): Promise<number> {
   const text = await readFile(logFile, "utf8").catch(() => "");
   // What comes after the last line's end is being written.
   const epochs = text

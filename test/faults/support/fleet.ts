@@ -18,14 +18,14 @@ import { provideEngine } from "@svc/deploy/engine";
 import { provideEtcd } from "@svc/deploy/etcd";
 import { type Layout, layoutOf } from "@svc/deploy/layout";
 import { repositoryRoot, runtimeRoot } from "@svc/deploy/paths";
-import { freePorts, type Ports } from "@svc/deploy/ports";
+import { freePorts, type Ports, type ReplicaPorts, replicaPorts } from "@svc/deploy/ports";
 import { providePostgres } from "@svc/deploy/postgres";
 import { createProgram, type Program, type ProgramSpec } from "@svc/deploy/program";
 import { provideRegistry } from "@svc/deploy/registry";
 import { readSettings } from "@svc/deploy/settings";
 import { run } from "@svc/runtime/command";
 import { systemClock, systemRandom } from "@svc/runtime/system";
-import { type ApiResult, type CliOptions, type CliResult, clientOf } from "../../cluster.ts";
+import { type ApiResult, type CliOptions, type CliResult, type ClusterClient, clientOf } from "../../cluster.ts";
 import { sweepGroups } from "../../support/host.ts";
 import { discardCluster, makeClusterDir, platformDir, sweepAbandonedClusters } from "../../support/sweep.ts";
 import { waitFor } from "../../support/wait-for.ts";
@@ -38,6 +38,8 @@ export interface FleetOptions {
   machines: number;
   /** How many of them are switched on, from the first; all unless it is given. */
   on?: number;
+  /** Replicas of control: `control`, and with two `control-2`; one unless it is given. */
+  replicas?: 1 | 2;
   /** Settings of control over the usual ones. */
   control?: Record<string, string>;
   /** Size of the disk of every machine; they share that of this machine unless it is given. */
@@ -61,12 +63,14 @@ export interface Fleet extends AsyncDisposable {
   nodes: readonly Node[];
   /** Node `number`, counted from 1. */
   node(number: number): Node;
-  /** control, etcd, postgres, registry, caddy or router. */
+  /** control, control-2, etcd, postgres, registry, caddy or router. */
   program(name: string): Program;
   /** Starts control anew with these settings over those that it had first. */
   configureControl(settings: Record<string, string>): Promise<void>;
   cli(args: readonly string[], options?: CliOptions): Promise<CliResult>;
   api(method: string, path: string, body?: unknown): Promise<ApiResult>;
+  /** Every replica of control, and what a user of it has in hand. */
+  replicas: readonly { name: string; client: ClusterClient }[];
   /** Resolves once control takes the loss of a node for what it is: a new leader waits before it does. */
   settled(): Promise<void>;
   /** A fresh copy of the `ssr` example that is to run as so many containers. */
@@ -119,20 +123,23 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     env: process.env,
     ...storage,
     control: {
-      SVC_LINK_LISTEN: `${bridge.address}:${ports.link}`,
-      SVC_ENROLL_LISTEN: `${bridge.address}:${ports.enroll}`,
       // The bridge is a network of this machine alone.
       SVC_PLAINTEXT_ALLOW: "registry",
       ...options.control,
     },
   };
   await prepareCluster(facts, adminEmail);
-  await start(controlSpec(facts));
+  const replicas = replicaPorts(ports, true)
+    .slice(0, options.replicas ?? 1)
+    .map((own, index) => ({ own, name: index === 0 ? "control" : `control-${index + 1}` }));
+  const listens = ({ own }: { own: ReplicaPorts }) => ({
+    SVC_LINK_LISTEN: `${bridge.address}:${own.link}`,
+    SVC_ENROLL_LISTEN: `${bridge.address}:${own.enroll}`,
+  });
+  for (const replica of replicas) await start(withSettings(controlSpec(facts, replica), listens(replica)));
   const leadingSince = performance.now();
-  const reach = {
-    SVC_ENROLL_URL: `https://${bridge.address}:${ports.enroll}`,
-    SVC_LINK_URL: `https://${bridge.address}:${ports.link}`,
-  };
+  const urls = (of: "enroll" | "link") => replicas.map(({ own }) => `https://${bridge.address}:${own[of]}`).join(",");
+  const reach = { SVC_ENROLL_URL: urls("enroll"), SVC_LINK_URL: urls("link") };
   const boot = bootConfigCommand(facts);
   const caddy = await provideCaddy({
     dir: layout.caddy,
@@ -200,8 +207,11 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     },
     async configureControl(settings) {
       await programs.get("control")?.stop();
-      await start(withSettings(controlSpec(facts), settings));
+      const [first] = replicas;
+      if (first === undefined) throw new RangeError("there is no control");
+      await start(withSettings(controlSpec(facts, first), { ...listens(first), ...settings }));
     },
+    replicas: replicas.map(({ name, own }) => ({ name, client: clientOf({ apiUrl: apiUrlOf(own), key, dir }) })),
     ...clientOf({ apiUrl, key, dir }),
     async settled() {
       await waitFor(
