@@ -52,6 +52,7 @@ function people(
   const session = { session: user.session };
   const { config } = context;
   let renames = 0;
+  let deploys = 0;
   const mayBeRefused = (error: unknown) => {
     if (!(error instanceof Refused)) throw error;
   };
@@ -85,8 +86,13 @@ function people(
             },
           ),
         )
+        .then(() => {
+          if (channel === "production") deploys += 1;
+        })
         .catch(mayBeRefused);
     },
+    /** How often anybody was allowed to deploy what nobody removes. */
+    countDeploys: () => deploys,
     async cancel() {
       const open = await db
         .selectFrom("deployment")
@@ -197,8 +203,9 @@ test.each(seeds)(
 
     const watching = watchChannels();
     const acts = people(api, { user, admin }, projects, random);
-    // How far a replica is killed is chance, and so is how much happens meanwhile: some go on for longer.
-    for (let event = 0; event < 55 || (crashing.count() < 2 && event < 300); event += 1) {
+    // How far a replica is killed is chance, and so is how much happens meanwhile, and what: some go on for longer.
+    const hasSeenLittle = () => crashing.count() < 2 || acts.countDeploys() < 3;
+    for (let event = 0; event < 55 || (hasSeenLittle() && event < 300); event += 1) {
       await delay(random() * 350);
       await pick(random, [
         acts.deploy,
