@@ -13,6 +13,7 @@ import { recordFault } from "./support/results.ts";
 import { act, becomes } from "./support/sites.ts";
 import { judgeStarts } from "./support/starts.ts";
 import { healMs } from "./support/times.ts";
+import { type WallClocks, wallClocks } from "./support/wall-clock.ts";
 
 /** So many runs that somebody asked for, at least, besides those of the clock: `SVC_FAULTS_JOB_RUNS`. */
 const wanted = Number(process.env["SVC_FAULTS_JOB_RUNS"] ?? "200");
@@ -26,10 +27,15 @@ const storesDownMs = 3_000;
 const drainedForMs = 30_000;
 const endMs = 300_000;
 
+const hourMs = 60 * minuteMs;
+
+let clocks: WallClocks;
 let fleet: Fleet;
 let app: JobApp;
 beforeAll(async () => {
+  clocks = await wallClocks();
   fleet = await startFleet({
+    control: clocks.settings,
     ...{ machines: 3, replicas: 2, databases: true },
     // The machines have more processors to give than there are, so that many runs find room.
     agent: { SVC_NODE_CPU_MILLICORES: "32000" },
@@ -43,19 +49,20 @@ beforeAll(async () => {
 afterAll(async () => {
   await app?.[Symbol.asyncDispose]();
   await fleet?.[Symbol.asyncDispose]();
+  await clocks?.[Symbol.asyncDispose]();
 });
 
 /** The replica that leads, or led last. */
 async function leader() {
   const asked = await Promise.all(
-    fleet.replicas.map(async ({ name }) => ({
-      program: fleet.program(name),
+    fleet.replicas.map(async ({ name, apiUrl }) => ({
+      ...{ program: fleet.program(name), apiUrl },
       epoch: await newestEpoch(join(fleet.layout.logs, `${name}.log`)),
     })),
   );
   const [first] = asked.toSorted((a, b) => b.epoch - a.epoch);
   if (first === undefined) throw new Error("there is no control");
-  return first.program;
+  return first;
 }
 
 const killAgent = async (node: Node) => {
@@ -73,6 +80,7 @@ const killStore = async (name: string) => {
   await delay(storesDownMs);
   await fleet.program(name).start();
 };
+const setClock = async (aheadMs: number) => clocks.set((await leader()).apiUrl, aheadMs);
 /** A node that has not the database: what would move is not what is watched. */
 async function withoutDatabase(): Promise<Node> {
   const { node: has } = await serverOf(fleet, app);
@@ -81,18 +89,20 @@ async function withoutDatabase(): Promise<Node> {
 
 const faults: { name: string; happen: () => Promise<void> }[] = [
   { name: "agent killed", happen: () => killAgent(fleet.node(1)) },
-  { name: "leader killed", happen: async () => (await leader()).kill("SIGKILL") },
+  { name: "leader killed", happen: async () => (await leader()).program.kill("SIGKILL") },
   { name: "engine killed", happen: () => killEngine(fleet.node(1)) },
   { name: "Postgres killed", happen: () => killStore("postgres") },
   {
     name: "leader killed just before a minute",
     async happen() {
       await delay(minuteMs - ((Date.now() + beforeMinuteMs) % minuteMs));
-      (await leader()).kill("SIGKILL");
+      (await leader()).program.kill("SIGKILL");
     },
   },
+  { name: "leader's clock set an hour ahead", happen: () => setClock(hourMs) },
   { name: "deployed anew", happen: () => app.redeploy() },
   { name: "agent killed", happen: () => killAgent(fleet.node(2)) },
+  { name: "leader's clock set an hour behind", happen: () => setClock(-hourMs) },
   { name: "etcd killed", happen: () => killStore("etcd") },
   {
     name: "node drained",
@@ -106,6 +116,7 @@ const faults: { name: string; happen: () => Promise<void> }[] = [
     },
   },
   { name: "engine killed", happen: () => killEngine(fleet.node(2)) },
+  { name: "leader's clock set right", happen: () => setClock(0) },
 ];
 
 async function healthy(): Promise<void> {
@@ -185,6 +196,8 @@ test("an attempt at a run of a job starts at most once, whatever dies meanwhile"
     return !engineKills.some(({ fromMs, toMs }) => sinceMs <= toMs && untilMs >= fromMs);
   });
   expect(unexplained).toEqual([]);
+  const early = runs.filter(({ scheduledAt, createdAt }) => scheduledAt !== null && createdAt < scheduledAt);
+  expect(early).toEqual([]);
   await waitFor("nothing to be left of runs", endMs, async () => {
     const found = await left();
     if (found.length === 0) return true;

@@ -70,7 +70,7 @@ export interface Fleet extends AsyncDisposable {
   cli(args: readonly string[], options?: CliOptions): Promise<CliResult>;
   api(method: string, path: string, body?: unknown): Promise<ApiResult>;
   /** Every replica of control, and what a user of it has in hand. */
-  replicas: readonly { name: string; client: ClusterClient }[];
+  replicas: readonly { name: string; apiUrl: string; client: ClusterClient }[];
   /** Resolves once control takes the loss of a node for what it is: a new leader waits before it does. */
   settled(): Promise<void>;
   /** A fresh copy of the `ssr` example that is to run as so many containers. */
@@ -211,7 +211,10 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       if (first === undefined) throw new RangeError("there is no control");
       await start(withSettings(controlSpec(facts, first), { ...listens(first), ...settings }));
     },
-    replicas: replicas.map(({ name, own }) => ({ name, client: clientOf({ apiUrl: apiUrlOf(own), key, dir }) })),
+    replicas: replicas.map(({ name, own }) => {
+      const url = apiUrlOf(own);
+      return { name, apiUrl: url, client: clientOf({ apiUrl: url, key, dir }) };
+    }),
     ...clientOf({ apiUrl, key, dir }),
     async settled() {
       await waitFor(
