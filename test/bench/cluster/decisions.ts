@@ -6,6 +6,7 @@ import {
   type Reservation,
   type SchedulableNode,
 } from "@svc/control/fleet/scheduler/placement";
+import { seededNumbers } from "@svc/runtime/testing/random";
 import { median } from "../table.ts";
 
 /** What deciding costs and how tight it packs: all samples, without anything that stores a decision. */
@@ -29,17 +30,6 @@ const nodesTotal = 5_000;
 const requestsTotal = 10_000;
 const runs = 5;
 const packedNodes = 500;
-
-/** Numbers from 0 to below 1, the same ones for the same seed. */
-function createRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
 
 const pick = <const T>(random: () => number, [first, ...others]: readonly [T, ...T[]]): T =>
   [first, ...others][Math.floor(random() * (others.length + 1))] ?? first;
@@ -165,7 +155,7 @@ function packed(
   seed: number,
   choose: (room: Room, request: PlacementRequest) => string | null,
 ): number {
-  const requests = requestsFor(createRandom(seed), "packed");
+  const requests = requestsFor(seededNumbers(seed), "packed");
   const room = createRoom(nodes, []);
   for (;;) {
     const { value: request } = requests.next();
@@ -188,8 +178,8 @@ function scannedChoice(room: Room, request: PlacementRequest): string | null {
 
 /** Five runs of each, after one that warms up. Takes about half a minute of one processor. */
 export async function benchDecisions(): Promise<DecisionsBench> {
-  const nodes = aFleet(createRandom(1), nodesTotal);
-  const filling = fill(nodes, requestsFor(createRandom(2), "filling"), 0.9);
+  const nodes = aFleet(seededNumbers(1), nodesTotal);
+  const filling = fill(nodes, requestsFor(seededNumbers(2), "filling"), 0.9);
   const bench: DecisionsBench = {
     nodes: nodesTotal,
     requests: requestsTotal,
@@ -206,7 +196,7 @@ export async function benchDecisions(): Promise<DecisionsBench> {
       ["empty", []],
       ["full90", filling],
     ] as const) {
-      const requests = take(requestsFor(createRandom(10 + run), "new"), requestsTotal);
+      const requests = take(requestsFor(seededNumbers(10 + run), "new"), requestsTotal);
       const index = timed(() => createRoom(nodes, taken));
       const deciding = timed(() => placeIn(index.result, requests));
       if (!isWarm) continue;
@@ -214,14 +204,14 @@ export async function benchDecisions(): Promise<DecisionsBench> {
       bench.decidingPerSecond[name].push((requestsTotal / deciding.ms) * 1_000);
       if (name === "full90") bench.indexMs.push(index.ms);
     }
-    const blocked = take(requestsFor(createRandom(20 + run), "blocked"), requestsTotal).map((request) => ({
+    const blocked = take(requestsFor(seededNumbers(20 + run), "blocked"), requestsTotal).map((request) => ({
       ...request,
       ...{ memoryMb: 30_000, cpuMillicores: 8_000, platform: null, nodeSelector: { disk: "fast", zone: "a" } },
     }));
     const round = timed(() => placeIn(createRoom(nodes, filling), blocked));
     if (isWarm) bench.blockedRoundMs.push(round.ms);
     if (!isWarm) continue;
-    const small = aFleet(createRandom(30 + run), packedNodes);
+    const small = aFleet(seededNumbers(30 + run), packedNodes);
     const sampled = packed(small, 40 + run, sampledChoice);
     const scanned = packed(small, 40 + run, scannedChoice);
     bench.packing.sampled.push(sampled);

@@ -1,3 +1,4 @@
+import { seededNumbers } from "@svc/runtime/testing/random";
 import { sql } from "kysely";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { lockWaits } from "../../stores/db/testing.ts";
@@ -76,24 +77,13 @@ test("edges are told of a container only once Postgres knows where it is, for a 
   expect(row.node_id).toBe(node.id);
 });
 
-/** Numbers from 0 to below 1, the same ones for the same seed. */
-function createChance(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
-
 test.each([1, 2, 3])(
   "sites that are published one by one are as a look at all would have them (sequence %i)",
   async (seed) => {
     const { db } = world.api;
     const { fleet } = world;
     const gateSecret = Buffer.alloc(32);
-    const chance = createChance(seed);
+    const chance = seededNumbers(seed);
     const pick = <T>(from: readonly T[]): T => from[Math.floor(chance() * from.length)] as T;
     const node = await world.newNode();
     const sites = await Promise.all(

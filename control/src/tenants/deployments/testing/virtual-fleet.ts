@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { systemClock } from "@svc/runtime/system";
+import { seededNumbers } from "@svc/runtime/testing/random";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import {
   hasEnded,
@@ -21,15 +22,7 @@ export const buildWarnings = ["There is nothing to see.", "It is empty."] as con
 /** Numbers from 0 to below 1, the same ones for the same seed. */
 export type Random = () => number;
 
-export function createRandom(seed: number): Random {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
+export const createRandom: (seed: number) => Random = seededNumbers;
 
 /**
  * Nodes and an edge as control sees them through etcd: they take what is placed, report it step by step, lose their
