@@ -142,8 +142,6 @@ export const limits = {
   importRowLengthMax: 8 * 1024 * 1024,
   /** What both ends of a tunnel to a database speak: the WebSocket protocol, and how long a message may be. */
   databaseTunnel: { protocol: "svc-database", messageBytesMax: 64 * 1024 },
-  // Of a table, a column or another thing in a database: what MariaDB allows in characters, Postgres in bytes.
-  databaseNameLengthMax: 64,
   databaseSamplesShown: 30,
   backupStuckSeconds: 7200,
   scheduledBackupsKeptMax: 90,

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { limits } from "../limits.ts";
 import { channel, count, id, replyObject, success, timestamp } from "./envelope.ts";
+import { wholeNumber } from "./query.ts";
 
 /**
  * queued: it has not been begun. waiting: for room on a node, for the run before it, or for its next attempt. cancel_requested: its
@@ -140,12 +141,16 @@ export const jobParams = z.strictObject({ id, jobId: id });
 export const jobPatch = z.strictObject({ enabled: z.boolean() });
 export const jobReply = success({ job });
 
+const jobRunsListDefault = 20;
+/** More than any run has. */
+const attemptMax = 1000;
+
 export const jobRunsQuery = z.strictObject({
   channel: channel.optional(),
   deployment: id.optional(),
   status: z.enum(jobRunStatuses).optional(),
   name: z.string().min(1).max(limits.jobNameLengthMax).optional(),
-  limit: z.coerce.number().int().min(1).max(limits.jobRunsListMax).default(20),
+  limit: wholeNumber(1, limits.jobRunsListMax, jobRunsListDefault),
   cursor: z.string().min(1).max(200).optional(),
 });
 export const jobRunsReply = success({ runs: z.array(jobRun), nextCursor: z.string().nullable() });
@@ -156,7 +161,7 @@ export const jobRunReply = success({ run: jobRun });
 export const jobRunDetailReply = success({ run: jobRun, attempts: z.array(jobAttempt) });
 
 /** Without an attempt: the newest. */
-export const jobRunLogsQuery = z.strictObject({ attempt: z.coerce.number().int().min(1).max(1000).optional() });
+export const jobRunLogsQuery = z.strictObject({ attempt: wholeNumber(1, attemptMax, 1).optional() });
 export const jobRunLogsReply = success({
   attempt: z.int().min(1),
   log: z.string(),

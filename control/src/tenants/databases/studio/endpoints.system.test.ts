@@ -144,6 +144,17 @@ test.each([
     code: "COLUMN_NOT_FOUND",
     status: 400,
   },
+  ...["", "x".repeat(65)].map((name) => ({
+    ...{ when: `the order is by ${name.length} letters, which no column has`, method: "GET", status: 400 },
+    ...{ path: `${rows}?orderBy=${name}`, code: "COLUMN_NOT_FOUND" },
+  })),
+  {
+    when: "no table has so long a name",
+    method: "GET",
+    path: `/tables/${"x".repeat(65)}/count`,
+    code: "TABLE_NOT_FOUND",
+    status: 404,
+  },
   { when: "the page is too large", method: "GET", path: `${rows}?limit=201`, code: "VALIDATION", status: 422 },
   {
     when: "a value is for no column",
@@ -153,6 +164,10 @@ test.each([
     code: "COLUMN_NOT_FOUND",
     status: 400,
   },
+  ...["", "x".repeat(65)].map((name) => ({
+    ...{ when: `a value is for a name of ${name.length} letters`, method: "POST", path: rows },
+    ...{ body: { values: { [name]: 1 } }, code: "COLUMN_NOT_FOUND", status: 400 },
+  })),
   { when: "a body has no values", method: "POST", path: rows, body: {}, code: "INVALID_BODY", status: 400 },
   {
     when: "the key is another column",

@@ -23,7 +23,8 @@ test("runs are listed newest first, page by page, and a place in one list is non
   expect(first.body.runs.map(({ id }: { id: string }) => id)).toEqual(ids.slice(0, 2));
   const second = await get(`${list}?limit=2&cursor=${first.body.nextCursor}`);
   expect(second.body).toMatchObject({ runs: [{ id: ids[2], jobName: "report" }], nextCursor: null });
-  for (const query of [`cursor=${first.body.nextCursor}&status=failed`, "cursor=x", "status=gone", "limit=101"]) {
+  const notCounts = ["limit=0", "limit=101", "limit=1e1", "limit=0x10", "limit=%202", "limit=2.0", "limit="];
+  for (const query of [`cursor=${first.body.nextCursor}&status=failed`, "cursor=x", "status=gone", ...notCounts]) {
     expect(await get(`${list}?${query}`)).toMatchObject({ status: 400, body: { error: { code: "INVALID_INPUT" } } });
   }
   expect((await get(`${list}?name=other`)).body.runs).toEqual([]);
@@ -66,7 +67,7 @@ test("a run says how its attempts went, and what each wrote", async () => {
     live: false,
   });
   expect((await get(`${path}/logs?attempt=1`)).body).toMatchObject({ attempt: 1, log: "attempt 1" });
-  for (const attempt of ["3", "0", "x"]) {
+  for (const attempt of ["3", "0", "x", "0x1", "1e0", "%201", "1001"]) {
     expect(await get(`${path}/logs?attempt=${attempt}`)).toMatchObject({
       status: 400,
       body: { error: { code: "INVALID_INPUT" } },

@@ -82,9 +82,16 @@ export function cellsOf(
   return cells;
 }
 
+/** Longer than any name of a table or column is. */
+const shownNameLength = 100;
+
+/** A name that may be of nothing, and any text, as it is told. */
+export const shownName = (name: string): string =>
+  JSON.stringify(name.length > shownNameLength ? `${name.slice(0, shownNameLength)}…` : name);
+
 export const columnProblem = (table: TableShape, name: string): RowProblem => ({
   code: "COLUMN_NOT_FOUND",
-  message: `Table ${JSON.stringify(table.name)} has no column ${JSON.stringify(name)}.`,
+  message: `Table ${JSON.stringify(table.name)} has no column ${shownName(name)}.`,
 });
 
 function textOf(dialect: Dialect, value: Json): string | null {

@@ -11,6 +11,7 @@ import {
   type RowProblem,
   type RowStatement,
   selectRows,
+  shownName,
   type TableShape,
   updateRow,
 } from "./row-sql.ts";
@@ -21,7 +22,7 @@ const refused = ({ code, message }: RowProblem): Refused => new Refused(code, me
 /** Throws TABLE_NOT_FOUND. */
 export async function getTable(session: Session, name: string): Promise<TableShape> {
   const table = await session.findTable(name);
-  if (table === null) throw new Refused("TABLE_NOT_FOUND", `There is no table ${JSON.stringify(name)}.`);
+  if (table === null) throw new Refused("TABLE_NOT_FOUND", `There is no table ${shownName(name)}.`);
   return table;
 }
 
