@@ -78,6 +78,8 @@ test.each([
   ["admin node", "svc admin nodes drain"],
   ["projects nonsense --help", "unknown command"],
   ["projects delete", "missing required argument"],
+  ["--manifest", "option '--manifest <path>' argument missing"],
+  ["-- status", "no command before `--`"],
 ])("%s is a usage error", async (line, message) => {
   await expect(read(line)).rejects.toMatchObject({
     code: "CLI_INVALID_USAGE",
@@ -108,7 +110,7 @@ test("-n is the last lines, as elsewhere", async () => {
   expect((await read("logs -n 50")).raw["lines"]).toBe("50");
 });
 
-test.each(["", "--help", "-h", "help", "--json"])("%j asks for help", async (line) => {
+test.each(["", "--help", "-h", "help", "--json", "--manifest a/svc.yml"])("%j asks for help", async (line) => {
   const request = await readCommandLine(line.split(" ").filter((word) => word !== ""));
   expect(request).toMatchObject({ kind: "help", text: expect.stringContaining("admin nodes bootstrap-token create") });
 });

@@ -58,7 +58,9 @@ export async function readCommandLine(argv: readonly string[], columns: number |
     return readCommandLine([...argv.filter((token) => token !== "help"), "--help"], columns);
   const words = wordsOf(argv);
   const asksHelp = argv.includes("--help") || argv.includes("-h");
-  if (words.length === 0 && !asksHelp) return readCommandLine([...argv, "--help"], columns);
+  // Behind `--` nothing is a command, and behind `--manifest` nothing a request for help.
+  if (words.length === 0 && argv.includes("--")) throw nothingBeforeDashes();
+  if (words.length === 0 && !asksHelp) return readCommandLine(["--help", ...argv], columns);
 
   const entry = entryOf(words);
   if (entry === null && words.length > 0 && beginsWithWord(argv)) {
@@ -117,6 +119,11 @@ function beginsWithWord(argv: readonly string[]): boolean {
   );
   return first !== undefined && !first.startsWith("-");
 }
+
+const nothingBeforeDashes = () =>
+  new CliError("CLI_INVALID_USAGE", "There is no command before `--`", {
+    hint: "Leave `--` out, or write it behind the command. See all commands with `svc --help`",
+  });
 
 /** For words that are no command, with what may have been meant. */
 function unknownCommand(words: readonly string[], group: string | null): CliError {
