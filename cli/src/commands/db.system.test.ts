@@ -437,6 +437,23 @@ describe.concurrent("what svc db migrate refuses", () => {
     });
   });
 
+  test("a channel without a database, with how it gets one; and a project that is gone as that", async () => {
+    const absent = { [`POST ${base}/dev-credentials`]: refusal(404, "NOT_FOUND", "This channel has no database.") };
+    const files = { ".svc/migrations/1.sql": "select 1" };
+    const migrate = ["db", "migrate", "--channel", "preview", "--json"];
+    const known = { [`GET /api/v1/projects/${projectId}`]: ok({ project: aProject(), deployments: [] }) };
+    expect(envelopeOf(await run(migrate, { ...absent, ...known }, { files }))["error"]).toEqual({
+      code: "DATABASE_NOT_READY",
+      message: "The preview database of shop does not exist",
+      hint: "Create it with `svc db branch preview`",
+    });
+    const gone = { [`GET /api/v1/projects/${projectId}`]: refusal(404, "NOT_FOUND", "Not found, or not yours.") };
+    const ended = await run(migrate, { ...absent, ...gone }, { files });
+    expect(envelopeOf(ended)).toMatchObject({
+      error: { code: "CLOUD_NOT_FOUND", hint: expect.stringContaining("unlink") },
+    });
+  });
+
   test("a DATABASE_URL that leads nowhere, without its password", async () => {
     const ended = await run(
       ["db", "migrate", "--json"],

@@ -113,10 +113,11 @@ function awaitReady(context: Context, branch: Branch) {
   });
 }
 
-/** For a branch that is missing, or in a state in which nothing can be done with it. */
+/** For a branch that is missing, or in a state in which nothing can be done with it; `server` is what said so. */
 export function notReady(
   branch: Pick<Branch, "target" | "channel">,
   { status, reason }: { status: string | null; reason: string | null },
+  server?: ServerError,
 ): CliError {
   const hint =
     status === null || status === "error"
@@ -124,5 +125,8 @@ export function notReady(
       : `See how far it is with \`svc db status --channel ${branch.channel}\``;
   const state = status === null ? "does not exist" : `is ${status === "error" ? "in error" : status}`;
   const sentence = `${nameOf(branch)} ${state}${reason === null ? "" : `: ${reason}`}`;
-  return new CliError("DATABASE_NOT_READY", `${sentence[0]?.toUpperCase()}${sentence.slice(1)}`, { hint });
+  return new CliError("DATABASE_NOT_READY", `${sentence[0]?.toUpperCase()}${sentence.slice(1)}`, {
+    hint,
+    ...(server && { server }),
+  });
 }

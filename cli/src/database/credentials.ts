@@ -2,13 +2,17 @@ import { databaseCredentialsReply, databaseHost } from "@svc/proto";
 import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
 import { type Address, parseAddress } from "./address.ts";
-import { type Branch, databasePath, failureOf } from "./branch.ts";
+import { type Branch, databasePath, failureOf, notReady } from "./branch.ts";
 import { openTunnel, type Tunnel } from "./tunnel.ts";
 
-/** Where a branch is and how to log in, as text and as it reads. Neither the address nor its password is ever shown. */
+/**
+ * Where a branch is and how to log in, as text and as it reads. Neither the address nor its password is ever shown.
+ * DATABASE_NOT_READY also where there is none.
+ */
 export async function getDatabaseUrl(context: Context, branch: Branch): Promise<{ url: string; address: Address }> {
   const { databaseUrl } = await branch.api.post(databasePath(branch, "/dev-credentials"), databaseCredentialsReply, {
-    failure: failureOf(branch),
+    failure: (error) =>
+      error.status === 404 ? notReady(branch, { status: null, reason: null }, error) : failureOf(branch)(error),
   });
   context.terminal.hide(databaseUrl);
   const address = parseAddress(databaseUrl);
