@@ -4,7 +4,7 @@ import { type User, userSchema } from "@svc/proto";
 import { z } from "zod";
 import type { Env } from "./environment.ts";
 import { CliError } from "./errors.ts";
-import { readTextFile, replaceFile } from "./files.ts";
+import { readTextFile, replaceFile, unreadableAs } from "./files.ts";
 import { parseJson } from "./json.ts";
 
 /** The stored login. `user` is who that was, for people; it decides nothing. */
@@ -26,7 +26,7 @@ export function configPath(env: Env, home: string): string {
 
 /** The stored login, or null when there is none. CONFIG_INVALID when the file is not one of ours. */
 export async function readConfig(path: string): Promise<Config | null> {
-  const text = await readTextFile(path, configBytesMax);
+  const text = await readTextFile(path, configBytesMax).catch(unreadableAs("CONFIG_INVALID", path));
   if (text === null) return null;
   const result = schema.safeParse(parseJson(text));
   if (result.success) return result.data;

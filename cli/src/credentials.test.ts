@@ -54,6 +54,9 @@ test.each([
   ["an API over plain http", { ...stored, apiUrl: "http://svc.example.test" }, {}, "CONFIG_INVALID"],
   ["SVC_API_URL over plain http", stored, { SVC_API_URL: "http://svc.example.test" }, "CONFIG_INVALID"],
   ["a malformed tokenRef", { ...stored, tokenRef: "abc" }, {}, "TOKEN_REF_INVALID"],
+  ["a file that is larger than any login", " ".repeat(65 * 1024), {}, "CONFIG_INVALID"],
+  ["a tokenRef to a directory", { ...stored, tokenRef: "file:." }, {}, "TOKEN_MISSING"],
+  ["a tokenRef to a variable in a directory", { ...stored, tokenRef: "dotenv:.:KEY" }, {}, "TOKEN_MISSING"],
   ["a tokenRef to nothing", { ...stored, tokenRef: "env:NONE" }, {}, "TOKEN_MISSING"],
   ["a key that no header can carry", stored, { SVC_TOKEN: "a\nb" }, "TOKEN_MISSING"],
 ])("with %s", async (_, config, env, code) => {
@@ -83,4 +86,12 @@ test("the login is stored whole, for its owner only, and never through a link", 
 
 test("a relative XDG_CONFIG_HOME does not count", () => {
   expect(configPath({ XDG_CONFIG_HOME: "relative" }, "/home/ada")).toBe("/home/ada/.config/svc/config.json");
+});
+
+test("with a directory in the place of the stored login", async () => {
+  await using directory = await aDirectory();
+  const path = configPath({}, directory.path);
+  await mkdir(path, { recursive: true });
+  await expect(readConfig(path)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+  await expect(writeConfig(path, stored)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
 });

@@ -1,7 +1,7 @@
 import { lstat, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { isFileError, writeDurably } from "@svc/runtime/durable-file";
-import { CliError } from "./errors.ts";
+import { CliError, type CliErrorCode } from "./errors.ts";
 
 /**
  * Puts a file in place, whole or not at all, and makes its directory. A symbolic link in its place is
@@ -19,8 +19,31 @@ export async function replaceFile(
       throw new CliError(options.refusal, `${place} is a symbolic link; nothing was written`, {
         hint: `Remove it (\`rm ${place}\`), then run the command again`,
       });
-  await writeDurably(path, content, { mode: options.mode });
+  try {
+    await writeDurably(path, content, { mode: options.mode });
+  } catch (thrown) {
+    if (!isFileError(thrown, ...inTheWay)) throw thrown;
+    throw new CliError(options.refusal, `${path} cannot be written`, {
+      cause: thrown,
+      hint: `See what is there, and whether you may change it: \`ls -ld ${path} ${directory}\``,
+    });
+  }
 }
+
+/** What a person sees to: something else has the place, or they may not have it. */
+const inTheWay = ["EISDIR", "ENOTDIR", "EEXIST", "EACCES", "EPERM", "EROFS", "ELOOP", "ENAMETOOLONG"] as const;
+
+/** Tells of a file that is there and cannot be read, or is no file, or too large, as `code`. */
+export const unreadableAs =
+  (code: CliErrorCode, path: string) =>
+  (thrown: unknown): never => {
+    if (thrown instanceof CliError) throw new CliError(code, thrown.message, { hint: thrown.hint });
+    if (!isFileError(thrown, ...inTheWay)) throw thrown;
+    throw new CliError(code, `${path} cannot be read`, {
+      cause: thrown,
+      hint: `See what is there, and whether you may read it: \`ls -ld ${path}\``,
+    });
+  };
 
 /** The text of a file of at most `maxBytes`; null when there is none. */
 export async function readTextFile(path: string, maxBytes: number): Promise<string | null> {

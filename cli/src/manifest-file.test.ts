@@ -32,11 +32,13 @@ test("no manifest, and one that is wrong in several places", async () => {
   await using directory = await aDirectory({
     "bad.yml": "version: 2\napp:\n  nam: Shop\n  type: magic\n",
     "dir/x": "",
+    "large.yml": `# ${"x".repeat(1024 * 1024)}`,
   });
   const at = (path: string) => locateManifest(directory.path, path);
   expect(await findManifest(await at("svc.yml"))).toBeNull();
   await expect(getManifest(await at("svc.yml"))).rejects.toMatchObject({ code: "MANIFEST_NOT_FOUND" });
   await expect(getManifest(await at("dir"))).rejects.toMatchObject({ code: "MANIFEST_NOT_FOUND" });
+  await expect(getManifest(await at("large.yml"))).rejects.toMatchObject({ code: "MANIFEST_INVALID" });
   await expect(getManifest(await at("none/svc.yml"))).rejects.toMatchObject({ code: "MANIFEST_NOT_FOUND" });
   await expect(getManifest(await at("bad.yml"))).rejects.toMatchObject({
     code: "MANIFEST_INVALID",

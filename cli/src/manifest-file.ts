@@ -3,7 +3,7 @@ import { dirname, join, relative, resolve, sep } from "node:path";
 import { isOciManifest, type Manifest, type ManifestProblem, parseManifest } from "@svc/proto";
 import { isFileError } from "@svc/runtime/durable-file";
 import { CliError } from "./errors.ts";
-import { readTextFile } from "./files.ts";
+import { readTextFile, unreadableAs } from "./files.ts";
 
 /** Where a manifest lies, or would lie. */
 export interface ManifestPlace {
@@ -72,13 +72,13 @@ export async function getManifest(place: ManifestPlace): Promise<Manifest> {
   });
 }
 
-/** The text of the manifest, or null when there is no file. */
+/** The text of the manifest, or null when there is no file. MANIFEST_INVALID for one that cannot be read. */
 export async function readManifestText(file: string): Promise<string | null> {
   try {
     return await readTextFile(file, manifestBytesMax);
   } catch (thrown) {
     if (isFileError(thrown, "EISDIR")) return null;
-    throw thrown;
+    return unreadableAs("MANIFEST_INVALID", file)(thrown);
   }
 }
 

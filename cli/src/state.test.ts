@@ -32,6 +32,14 @@ test.each(["", "{", "[]", "{}", '{"project":{"id":"../x","slug":"a"}}', '{"proje
   },
 );
 
+test("a directory, or more than it can be, in its place is damaged, too", async () => {
+  await using directory = await aDirectory({ ".svc/state.json/x": "" });
+  await expect(readState(directory.path)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+  await expect(writeState(directory.path, project)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+  await using other = await aDirectory({ ".svc/state.json": " ".repeat(65 * 1024) });
+  await expect(readState(other.path)).rejects.toMatchObject({ code: "CONFIG_INVALID" });
+});
+
 test("nothing is written through a link that the repository brings", async () => {
   await using directory = await aDirectory({ "elsewhere/keep": "" });
   await symlink("elsewhere", join(directory.path, ".svc"));

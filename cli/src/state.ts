@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { isFileError } from "@svc/runtime/durable-file";
 import { z } from "zod";
 import { CliError } from "./errors.ts";
-import { readTextFile, replaceFile } from "./files.ts";
+import { readTextFile, replaceFile, unreadableAs } from "./files.ts";
 import { parseJson } from "./json.ts";
 
 /**
@@ -24,7 +24,7 @@ export const statePath = (directory: string): string => join(directory, ".svc", 
 /** The project that `directory` is linked to, or null. CONFIG_INVALID when the file is damaged. */
 export async function readState(directory: string): Promise<LinkedProject | null> {
   const path = statePath(directory);
-  const text = await readTextFile(path, stateBytesMax);
+  const text = await readTextFile(path, stateBytesMax).catch(unreadableAs("CONFIG_INVALID", path));
   if (text === null) return null;
   const result = schema.safeParse(parseJson(text));
   if (!result.success)

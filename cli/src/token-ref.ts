@@ -1,7 +1,7 @@
 import { isAbsolute, join, resolve } from "node:path";
 import type { Env } from "./environment.ts";
 import { CliError } from "./errors.ts";
-import { readTextFile } from "./files.ts";
+import { readTextFile, unreadableAs } from "./files.ts";
 
 /** Where a key is to be found. Relative paths count from the folder of the config file, never from where svc runs. */
 export type TokenRef =
@@ -63,7 +63,8 @@ const describe = (ref: TokenRef): string => {
 async function lookUp(ref: TokenRef, { env, directory, home }: Places): Promise<string | undefined> {
   if (ref.scheme === "literal") return ref.value;
   if (ref.scheme === "env") return env[ref.name];
-  const content = (await readTextFile(locate(ref.path, directory, home), tokenFileBytesMax)) ?? "";
+  const path = locate(ref.path, directory, home);
+  const content = (await readTextFile(path, tokenFileBytesMax).catch(unreadableAs("TOKEN_MISSING", path))) ?? "";
   if (ref.scheme === "file") return content;
   const { parse } = await import("dotenv");
   return parse(content)[ref.name];

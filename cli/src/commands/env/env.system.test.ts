@@ -90,7 +90,7 @@ describe.concurrent("svc env pull", () => {
     await using place = await aPlace(got({ A: canary }));
     await mkdir(join(place.cwd, ".env"));
     const ended = await place.run("pull", "--json");
-    expect(ended.status).not.toBe(0);
+    expect([ended.status, envelopeOf(ended)]).toMatchObject([2, { error: { code: "CLI_INVALID_USAGE" } }]);
     expect(ended.stdout + ended.stderr).not.toContain(canary);
     expect((await stat(join(place.cwd, ".env"))).isDirectory()).toBe(true);
   });
