@@ -1,7 +1,7 @@
 import { readdir, readFile, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { hangUp, ok, projectId, type Routes, refusal, startApi } from "../testing/api.ts";
+import { aProject, hangUp, ok, projectId, type Routes, refusal, startApi } from "../testing/api.ts";
 import { aDirectory, envelopeOf, type SvcOptions, svc } from "../testing/svc.ts";
 
 const state = JSON.stringify({ project: { id: projectId, slug: "shop" } });
@@ -82,6 +82,13 @@ describe.concurrent("svc db export", () => {
     const ended = await run(["export", "orders", "--json"], { [route]: answer }, { files });
     expect(envelopeOf(ended)).toMatchObject({ ok: false, error: { code } });
     expect(ended.left).toEqual(files);
+  });
+
+  test("says of a table that is unknown where the tables are, and not how to make a database", async () => {
+    const known = { [`GET /api/v1/projects/${projectId}`]: ok({ project: aProject(), deployments: [] }) };
+    const unknown = { [route]: refusal(404, "TABLE_NOT_FOUND", "No table.") };
+    const { error } = envelopeOf(await run(["export", "orders", "--json"], { ...known, ...unknown }));
+    expect(error).toMatchObject({ code: "CLOUD_NOT_FOUND", hint: expect.stringContaining("`svc db tables`") });
   });
 
   test("knows its formats before it asks anything", async () => {

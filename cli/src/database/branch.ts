@@ -69,6 +69,8 @@ export const failureOf =
   (branch: Pick<Branch, "channel">) =>
   (error: ServerError): CliError => {
     const usual = fromServerError(error);
+    // A table that is missing is looked for in a database that is there.
+    if (error.code === "TABLE_NOT_FOUND") return usual;
     if (usual.code !== "DATABASE_NOT_READY" && usual.code !== "CLOUD_NOT_FOUND") return usual;
     return new CliError(usual.code, usual.message, {
       server: error,
