@@ -75,7 +75,7 @@ export interface WatchStream {
 
 /**
  * The store as its clients may count on it: linearisable, with revisions, leases, watches with a history that is
- * compacted, and a restore from a backup. Values are texts that stand for objects, see `Values`.
+ * compacted, and a restore from a backup.
  */
 export class EtcdStore {
   revision = 1n;
@@ -356,19 +356,18 @@ function eventOf(key: string, after: Entry | null, revision: bigint): Event {
   return create(EventSchema, { type: after === null ? Event_EventType.Delete : Event_EventType.Put, kv });
 }
 
-/** Texts that stand for objects: what is stored is not spelled out, which would cost most of the time. */
+/** Values as the product writes them. Each is read once, however many look at it. */
 export class Values {
-  private readonly all: unknown[] = [];
+  private readonly known = new Map<string, unknown>();
 
-  /** A text that no other call returns. */
   textOf(value: unknown): string {
-    this.all.push(value);
-    return String(this.all.length - 1);
+    return JSON.stringify(value);
   }
 
-  /** What `textOf` was given. */
+  /** What is written in `text`: not to be changed. */
   of<T>(text: string): T {
-    return this.all[Number(text)] as T;
+    if (!this.known.has(text)) this.known.set(text, JSON.parse(text));
+    return this.known.get(text) as T;
   }
 }
 

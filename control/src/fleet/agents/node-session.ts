@@ -62,7 +62,7 @@ export interface NodeSessionDeps extends SessionDeps {
 }
 
 /** From an agent's acceptance of a run to its start. */
-const startWithinMs = 30_000;
+export const startWithinMs = 30_000;
 /** How soon something that runs without a place is judged again. */
 const judgeAgainMs = 60_000;
 /** How many renewals may stay away before a node gets nothing new. */
