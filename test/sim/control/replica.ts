@@ -168,7 +168,10 @@ export class Replica {
 
   /** `transact` for code that awaits promises. */
   private readonly ask: Ask = (work) =>
-    promiseOf(this.scope, this.world.postgres.transact(this.process, () => this.databaseCutUntilMs, work));
+    promiseOf(
+      this.scope,
+      this.world.postgres.transact(this.process, () => this.databaseCutUntilMs, work),
+    );
 
   *transact<T>(work: (tables: Tables, notify: Notify) => T): Work<T> {
     return yield* wait(this.world.postgres.transact(this.process, () => this.databaseCutUntilMs, work));

@@ -80,7 +80,8 @@ export function virtualRows(ask: Ask): StreamRows {
         ask((tables) => {
           const rows = heard.flatMap(({ id, incarnation }) => {
             const row = tables.nodes.get(id);
-            const maySpeak = row?.incarnation === incarnation && row.lifecycle === "active" && row.quarantinedAt === null;
+            const maySpeak =
+              row?.incarnation === incarnation && row.lifecycle === "active" && row.quarantinedAt === null;
             return maySpeak ? [row] : [];
           });
           for (const row of rows) if (row.seenAt === null || row.seenAt < now) row.seenAt = now;

@@ -1,3 +1,5 @@
+import type { SessionKey } from "@svc/control/fleet/sessions/session-key";
+import type { Guard } from "@svc/control/stores/etcd/txn";
 import type { Validity } from "@svc/control/stores/etcd/validity";
 import { type Cores, realCores } from "../cores.ts";
 import type { Patches } from "./door.ts";
@@ -88,13 +90,26 @@ const mutants = {
     double: (real) => ({ ...real, shell: { ...real.shell, waitsForEdges: false } }),
   },
   M8: {
-    breaks: "reports are written without the guard of the session",
+    breaks: "what a session writes is guarded by whichever session is there",
     patches: {
       takeSessionKey:
         (real) =>
         async (...args) => {
-          const key = await real(...args);
-          return { ...key, write: (ops, guards = []) => args[0].etcd.txn({ guards, ops }) };
+          const [{ etcd }, { key: at }] = args;
+          const write: SessionKey["write"] = async (ops, guards = []) => {
+            const present = await etcd.get(at);
+            const guard: Guard =
+              present === null
+                ? { key: at, compare: "absent" }
+                : { key: at, compare: "modRevision", value: present.modRevision };
+            return etcd.txn({ guards: [guard, ...guards], ops, orElse: [{ get: { key: at } }] });
+          };
+          return {
+            epoch: (await real(...args)).epoch,
+            write,
+            update: async (value) => void (await write([{ put: { key: at, value } }])),
+            release: async () => void (await write([{ delete: { key: at } }]).catch(() => {})),
+          };
         },
     },
   },

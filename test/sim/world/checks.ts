@@ -308,9 +308,7 @@ export class Checks implements ContainerWitness {
     this.world.kernel.note(
       () => `etcd: ${key} -> ${JSON.stringify(entry.proxy?.upstreams ?? entry.page)} of ${entry.deploymentId}`,
     );
-    const had = new Set(
-      old?.deploymentId === entry.deploymentId ? old?.proxy?.upstreams : [],
-    );
+    const had = new Set(old?.deploymentId === entry.deploymentId ? old?.proxy?.upstreams : []);
     if (entry.proxy !== undefined && had.size === 0 && this.stopped.has(entry.deploymentId ?? ""))
       this.fail(30, `${key} names containers of ${entry.deploymentId}, which is stopped`);
     for (const upstream of entry.proxy?.upstreams ?? []) {

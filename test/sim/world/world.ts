@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { type NodeAction, type NodeAxes, nodeActionProblem } from "@svc/proto";
 import { type SessionRequest as EdgeRequest, SessionRequestSchema as EdgeRequestSchema } from "@svc/proto/edge";
-import { Observed, type SessionRequest as NodeRequest } from "@svc/proto/node";
+import { type SessionRequest as NodeRequest, Observed } from "@svc/proto/node";
 import { recoverCluster } from "../control/recovery.ts";
 import { Replica } from "../control/replica.ts";
 import type { Cores } from "../cores.ts";

@@ -36,9 +36,7 @@ export function* publishOnce(leader: Leader): Work {
   const next = world.cores.applyChange(table, change);
   const nextMeta: RoutesMetaValue = { generation: generation + 1, digest: "", count: next.length };
   const ops: Op[] = [
-    ...change.upserts.map(
-      (entry): Op => ({ put: { key: keys.route(entry.host), value: world.values.textOf(entry) } }),
-    ),
+    ...change.upserts.map((entry): Op => ({ put: { key: keys.route(entry.host), value: world.values.textOf(entry) } })),
     ...change.removedHosts.map((host): Op => ({ delete: { key: keys.route(host) } })),
     { put: { key: keys.routesMeta, value: world.values.textOf(nextMeta) } },
   ];
