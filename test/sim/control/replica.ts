@@ -4,6 +4,7 @@ import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { createBell, type Process, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
 import { EtcdClient } from "../stores/etcd-client.ts";
 import { campaign, grantLease } from "../stores/etcd-lease.ts";
+import { EtcdPath } from "../stores/etcd-path.ts";
 import { DatabaseError, type Notify, type Tables } from "../stores/postgres.ts";
 import type { World } from "../world/world.ts";
 import { Fleet } from "./fleet.ts";
@@ -17,6 +18,7 @@ const leaderTtlMs = 6_000;
 /** One replica of control: owner of sessions, candidate for leader, worker. Everything it knows goes with its process. */
 export class Replica {
   readonly process: Process;
+  readonly path: EtcdPath;
   readonly client: EtcdClient;
   roster = new Map<string, LiveSession>();
   fleet: Fleet;
@@ -39,10 +41,11 @@ export class Replica {
     this.id = name;
     this.process = world.newProcess(name, clock);
     this.process.alive = false;
-    this.client = new EtcdClient(world.kernel, world.etcd, this.process, world.trouble.etcd, world.cores);
+    this.path = new EtcdPath(world.kernel, world.etcd, this.process, world.trouble.etcd);
+    this.client = new EtcdClient(this.path, world.cores);
     this.fleet = new Fleet(this.client, world.values, this.process.scope);
     this.process.scope.drop();
-    this.client.forget();
+    this.path.forget();
   }
 
   get scope(): Scope {
@@ -197,7 +200,7 @@ export class Replica {
     if (!this.process.alive) return;
     this.leads = false;
     this.process.kill();
-    this.client.forget();
+    this.path.forget();
     for (const each of this.world.postgres.listeners) {
       if (each.process === this.process) this.world.postgres.listeners.delete(each);
     }

@@ -64,12 +64,11 @@ const none: readonly Commit[] = [];
 
 /** One watch of one client: everything is delivered in order, or the stream breaks. */
 export interface WatchStream {
-  readonly under: string;
+  wants(key: string): boolean;
   nextRevision: bigint;
   isSynced: boolean;
   isOver: boolean;
-  stalledUntilMs: number;
-  lastDeliveryMs: number;
+  /** At that moment at the earliest, and after what was delivered before. */
   deliver(response: WatchResponse, atMs: number): void;
   broke(): void;
 }
@@ -290,7 +289,7 @@ export class EtcdStore {
     for (let at = this.history.length - 1; at >= 0; at -= 1) {
       const item = this.history[at];
       if (item === undefined || item.revision < from) break;
-      if (item.key.startsWith(watch.under)) events.push(item.event);
+      if (watch.wants(item.key)) events.push(item.event);
     }
     if (events.length === 0) return;
     events.reverse();
@@ -304,10 +303,7 @@ export class EtcdStore {
   }
 
   send(watch: WatchStream, response: WatchResponse): void {
-    const soonest = Math.max(this.kernel.nowMs, watch.stalledUntilMs);
-    const atMs = Math.max(soonest + this.process.random.between(0.3, 3), watch.lastDeliveryMs);
-    watch.lastDeliveryMs = atMs;
-    watch.deliver(response, atMs);
+    watch.deliver(response, this.kernel.nowMs + this.process.random.between(0.3, 3));
   }
 
   breakWatches(): void {

@@ -104,6 +104,7 @@ export class Checks implements ContainerWitness {
   /** When a machine last told its engine to stop a container. */
   readonly stopOrderedAtMs = new Map<string, number>();
   private readonly sessionOwner = new Map<string, bigint>();
+  private readonly taken = new Map<string, bigint>();
   private readonly notWellSinceMs = new Map<string, number>();
   private readonly healthyAtMs = new Map<string, number>();
   readonly goneSinceMs = new Map<string, number>();
@@ -162,6 +163,9 @@ export class Checks implements ContainerWitness {
     }
   };
 
+  /** The newest session of a daemon that a replica has taken. */
+  readonly sessionOf = (serverId: string, daemonId: string): bigint => this.taken.get(`${serverId} ${daemonId}`) ?? 0n;
+
   private ownsSession(writer: Writer, key: string): void {
     if (writer.by !== "session") return;
     const owner = this.sessionOwner.get(writer.daemonId);
@@ -177,6 +181,7 @@ export class Checks implements ContainerWitness {
       const before = this.sessionOwner.get(id) ?? 0n;
       if (revision <= before) this.fail(8, `session epoch of ${id} goes from ${before} to ${revision}`);
       this.sessionOwner.set(id, revision);
+      this.taken.set(`${writer.serverId} ${id}`, revision);
     }
     this.noteSession(id, after === null ? null : this.world.values.of<SessionValue>(after.value));
   }
@@ -237,7 +242,7 @@ export class Checks implements ContainerWitness {
   private heardSinceMs(writer: Writer | null): number {
     const { etcd, replicas } = this.world;
     const replica = replicas.find(({ id }) => writer?.by === "leader" && id === writer.serverId);
-    return Math.max(etcd.upSinceMs, replica?.client.cutUntilMs ?? 0, replica?.process.frozenUntilMs ?? 0);
+    return Math.max(etcd.upSinceMs, replica?.path.cutUntilMs ?? 0, replica?.process.frozenUntilMs ?? 0);
   }
 
   private onObservation({ key, before, after, writer }: Commit): void {

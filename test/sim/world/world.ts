@@ -13,8 +13,8 @@ import { Connection, Network, type NetworkTrouble, type Side } from "../machines
 import { EdgeMachine } from "../machines/edge.ts";
 import type { Message, Stream } from "../machines/link.ts";
 import { EtcdStore, type Snapshot, Values } from "../stores/etcd.ts";
-import type { StoreTrouble } from "../stores/etcd-client.ts";
 import type { HeldLease } from "../stores/etcd-lease.ts";
+import type { StoreTrouble } from "../stores/etcd-path.ts";
 import { Postgres } from "../stores/postgres.ts";
 import { Checks } from "./checks.ts";
 import { act } from "./deeds.ts";
@@ -408,7 +408,7 @@ export class World {
     this.etcd.extendAll();
     this.postgres.isUp = true;
     for (const replica of this.replicas) {
-      replica.client.cutUntilMs = 0;
+      replica.path.cutUntilMs = 0;
       replica.databaseCutUntilMs = 0;
       replica.start();
     }
