@@ -14,8 +14,6 @@ import {
   tell,
   verdict,
 } from "@svc/control/fleet/sessions/outbox";
-import { stepResume } from "@svc/control/stores/etcd/resume";
-import { answered, asked, checkInMs, disconnected, granted, leaseAction } from "@svc/control/stores/etcd/validity";
 import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 import { decide } from "@svc/router/table";
 
@@ -31,8 +29,6 @@ export const realCores = {
   nextTable,
   tableAnswered,
   vouchesForShrinking,
-  stepResume,
-  lease: { answered, asked, checkInMs, disconnected, granted, leaseAction },
   nextObservation,
   assignAnswered,
   isMassStop,

@@ -43,9 +43,9 @@ export class Replica {
     this.process.alive = false;
     this.path = new EtcdPath(world.kernel, world.etcd, this.process, world.trouble.etcd);
     this.client = new EtcdClient(this.path, world.cores);
-    this.fleet = new Fleet(this.client, world.values, this.process.scope);
+    this.process.onUncaught = (error) => world.checks.onUncaught(this.id, error);
     this.process.scope.drop();
-    this.path.forget();
+    this.fleet = new Fleet(this.client, world.values, this.process.scope);
   }
 
   get scope(): Scope {
@@ -120,9 +120,7 @@ export class Replica {
         const value = world.values.textOf({ serverId: id });
         const put = { put: { key: keys.server(id), value, leaseId: lease.id } };
         yield* wait(client.txn({ guards: [], ops: [put], writer: { by: "server", serverId: id } }));
-        const bell = createBell();
-        lease.onLost(bell.ring);
-        while (!lease.isOver) yield* wait(bell.wait(60_000));
+        yield* lease.ended();
       } catch (error) {
         if (!(error instanceof EtcdError || error instanceof UnknownOutcome)) throw error;
       }

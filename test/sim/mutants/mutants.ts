@@ -1,4 +1,4 @@
-import type { Validity } from "@svc/control/stores/etcd/validity";
+import { granted, type Validity } from "@svc/control/stores/etcd/validity";
 import { type Cores, realCores } from "../cores.ts";
 import type { Patches } from "./door.ts";
 
@@ -37,28 +37,28 @@ const mutants = {
   },
   M2: {
     breaks: "a watch resumes from the revision in the header of its creation",
-    double: (real) => ({
-      ...real,
-      stepResume: (...[resume, response]: Parameters<Cores["stepResume"]>) => {
-        const step = real.stepResume(resume, response);
+    patches: {
+      stepResume: (real) => (resume, response) => {
+        const step = real(resume, response);
         if (step.do !== "continue" || !response.created) return step;
         return { ...step, resume: { ...step.resume, nextRevision: (response.header?.revision ?? 0n) + 1n } };
       },
-    }),
+    },
   },
   M3: {
     breaks: "a lease is given up after twice its time",
-    double: (real) => ({
-      ...real,
-      lease: {
-        ...real.lease,
-        granted: (sentAtMs, ttlMs) => lateLease(real.lease.granted(sentAtMs, ttlMs), ttlMs),
-        answered: (...args) => {
-          const next = real.lease.answered(...args);
+    patches: {
+      granted:
+        (real) =>
+        (...[sentAtMs, ttlMs]) =>
+          lateLease(real(sentAtMs, ttlMs), ttlMs),
+      answered:
+        (real) =>
+        (...args) => {
+          const next = real(...args);
           return next === null || next === args[0] ? next : lateLease(next, next.ttlMs);
         },
-      },
-    }),
+    },
   },
   M4: {
     breaks: "a new leader runs every release command that it finds under way",
@@ -95,16 +95,12 @@ const mutants = {
   M9: {
     breaks: "the holder of a lease counts from when the answer came",
     foundBySeed: 61,
-    double: (real) => ({
-      ...real,
-      lease: {
-        ...real.lease,
-        answered: (validity, ttlSeconds, nowMs) => {
-          const next = real.lease.answered(validity, ttlSeconds, nowMs);
-          return next === null || next === validity ? next : real.lease.granted(nowMs, next.ttlMs);
-        },
+    patches: {
+      answered: (real) => (validity, ttlSeconds, nowMs) => {
+        const next = real(validity, ttlSeconds, nowMs);
+        return next === null || next === validity ? next : granted(nowMs, next.ttlMs);
       },
-    }),
+    },
   },
   M10: {
     breaks: "control does not begin anew when an agent asks for it",

@@ -8,6 +8,8 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "agent/src/runs/gate.ts": ["judge"],
   "agent/src/runs/outcome.ts": ["toStatus"],
   "agent/src/runs/transitions.ts": ["nextRun"],
+  "control/src/stores/etcd/resume.ts": ["stepResume"],
+  "control/src/stores/etcd/validity.ts": ["answered", "granted"],
 };
 
 const doorUrl = new URL("./door.ts", import.meta.url);

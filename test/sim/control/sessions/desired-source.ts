@@ -39,7 +39,7 @@ export function createDesiredSource({ client, fleet, world }: Replica, nodeId: s
       if ((leader?.createRevision ?? 0n) > newestLeader) newestLeader = leader?.createRevision ?? 0n;
       for (let tries = 0; leaderEpoch() === 0n && tries < 300; tries += 1) yield* wait(pause(100));
       if (leaderEpoch() === 0n) throw new EtcdError("TIMEOUT", "no leader");
-      const { entries, revision } = yield* client.rangeOfAnyMember(keys.placements(nodeId));
+      const { entries, revision } = yield* client.range(keys.placements(nodeId));
       snapshot = {
         revision,
         entries: new Map(
