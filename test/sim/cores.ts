@@ -4,8 +4,6 @@ import { keepReplicas } from "@svc/control/fleet/replicas/steps";
 import { edgesFollowing } from "@svc/control/fleet/routes/progress";
 import { applyChange, tableChange } from "@svc/control/fleet/routes/table";
 import { schedule } from "@svc/control/fleet/scheduler/steps";
-import { stepResume } from "@svc/control/stores/etcd/resume";
-import { answered, asked, checkInMs, disconnected, granted, leaseAction } from "@svc/control/stores/etcd/validity";
 import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 import { decide } from "@svc/router/table";
 
@@ -17,8 +15,6 @@ export const realCores = {
   stormOf,
   edgesFollowing,
   nextDeployStep,
-  stepResume,
-  lease: { answered, asked, checkInMs, disconnected, granted, leaseAction },
   keepReplicas,
   applyChange,
   tableChange,

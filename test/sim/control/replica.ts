@@ -138,9 +138,7 @@ export class Replica {
         const value = world.values.textOf({ serverId: id, startedAt: this.process.now().toISOString() });
         const put = { put: { key: keys.server(id), value, leaseId: lease.id } };
         yield* wait(client.txn({ guards: [], ops: [put], writer: { by: "server", serverId: id } }));
-        const bell = createBell();
-        lease.onLost(bell.ring);
-        while (!lease.isOver) yield* wait(bell.wait(60_000));
+        yield* lease.ended();
       } catch (error) {
         if (!(error instanceof EtcdError || error instanceof UnknownOutcome)) throw error;
       }

@@ -6,6 +6,7 @@ import type { nextRun } from "@svc/agent/runs/transitions";
 import type { answered as assignAnswered } from "@svc/control/fleet/sessions/outbox";
 import type { takeSessionKey } from "@svc/control/fleet/sessions/session-key";
 import type { stepResume } from "@svc/control/stores/etcd/resume";
+import type { answered, granted } from "@svc/control/stores/etcd/validity";
 
 /** What may be replaced, by its name. */
 export interface Patchable {
@@ -17,6 +18,8 @@ export interface Patchable {
   assignAnswered: typeof assignAnswered;
   takeSessionKey: typeof takeSessionKey;
   stepResume: typeof stepResume;
+  granted: typeof granted;
+  answered: typeof answered;
 }
 
 /** Each makes a function of the real one. */

@@ -1,6 +1,6 @@
 import type { SessionKey } from "@svc/control/fleet/sessions/session-key";
 import type { Guard } from "@svc/control/stores/etcd/txn";
-import type { Validity } from "@svc/control/stores/etcd/validity";
+import { granted, type Validity } from "@svc/control/stores/etcd/validity";
 import { type Cores, realCores } from "../cores.ts";
 import type { Patches } from "./door.ts";
 
@@ -49,17 +49,18 @@ const mutants = {
   },
   M3: {
     breaks: "a lease is given up after twice its time",
-    double: (real) => ({
-      ...real,
-      lease: {
-        ...real.lease,
-        granted: (sentAtMs, ttlMs) => lateLease(real.lease.granted(sentAtMs, ttlMs), ttlMs),
-        answered: (...args) => {
-          const next = real.lease.answered(...args);
+    patches: {
+      granted:
+        (real) =>
+        (...[sentAtMs, ttlMs]) =>
+          lateLease(real(sentAtMs, ttlMs), ttlMs),
+      answered:
+        (real) =>
+        (...args) => {
+          const next = real(...args);
           return next === null || next === args[0] ? next : lateLease(next, next.ttlMs);
         },
-      },
-    }),
+    },
   },
   M4: {
     breaks: "a new leader runs every release command that it finds under way",
@@ -86,7 +87,7 @@ const mutants = {
   },
   M7: {
     breaks: "old containers are removed before the edges have the new table",
-    foundBySeed: 45,
+    foundBySeed: 48,
     double: (real) => ({ ...real, shell: { ...real.shell, waitsForEdges: false } }),
   },
   M8: {
@@ -115,17 +116,13 @@ const mutants = {
   },
   M9: {
     breaks: "the holder of a lease counts from when the answer came",
-    foundBySeed: 61,
-    double: (real) => ({
-      ...real,
-      lease: {
-        ...real.lease,
-        answered: (validity, ttlSeconds, nowMs) => {
-          const next = real.lease.answered(validity, ttlSeconds, nowMs);
-          return next === null || next === validity ? next : real.lease.granted(nowMs, next.ttlMs);
-        },
+    foundBySeed: 50_004,
+    patches: {
+      answered: (real) => (validity, ttlSeconds, nowMs) => {
+        const next = real(validity, ttlSeconds, nowMs);
+        return next === null || next === validity ? next : granted(nowMs, next.ttlMs);
       },
-    }),
+    },
   },
   M10: {
     breaks: "control does not begin anew when an agent asks for it",

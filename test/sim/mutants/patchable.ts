@@ -12,6 +12,7 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "control/src/fleet/sessions/outbox.ts": ["answered as assignAnswered"],
   "control/src/fleet/sessions/session-key.ts": ["takeSessionKey"],
   "control/src/stores/etcd/resume.ts": ["stepResume"],
+  "control/src/stores/etcd/validity.ts": ["answered", "granted"],
 };
 
 const doorUrl = new URL("./door.ts", import.meta.url);
