@@ -3,7 +3,7 @@ import { createLimiter } from "@svc/runtime/limiter";
 import type { Random } from "@svc/runtime/random";
 import { backOffMs } from "@svc/runtime/retry";
 import { pause } from "@svc/runtime/sleep";
-import { type Etcd, type Guard, type Op, type TxnResult, UnknownOutcome } from "../../stores/etcd/index.ts";
+import { type Entry, type Etcd, type Guard, type Op, type TxnResult, UnknownOutcome } from "../../stores/etcd/index.ts";
 
 /** Another stream speaks for the daemon now, or its key was taken away. Nothing was written. */
 export class SessionLost extends Error {
@@ -95,12 +95,27 @@ function heldKey(store: SessionStore, key: string, epoch: bigint): SessionKey {
   // Writes follow one another: one that changes the key moves the guard of those after it.
   const inOrder = createLimiter({ total: 1 }, { total: waitingWrites });
   let revision = epoch;
+  /** Values that were sent under this revision. Any may have gone through without an answer, or do so late; never two. */
+  const sent = new Set<string>();
 
-  /** The last value that was sent on its way, whatever became of it. */
-  let attempted: string | null = null;
+  function moveTo(next: bigint): void {
+    revision = next;
+    sent.clear();
+  }
 
-  async function guarded(ops: readonly Op[], guards: readonly Guard[]): Promise<TxnResult> {
+  /** Whether the key is as much ours as before, also with a value whose outcome was never learned. */
+  function isOurs(found: Entry | null | undefined): found is Entry {
+    if (found == null) return false;
+    if (found.modRevision === revision) return true;
+    if (!sent.has(found.value)) return false;
+    moveTo(found.modRevision);
+    return true;
+  }
+
+  /** @param value the one that `ops` give the key itself */
+  async function guarded(ops: readonly Op[], guards: readonly Guard[], value?: string): Promise<TxnResult> {
     for (;;) {
+      if (value !== undefined) sent.add(value);
       const result = await etcd.txn({
         guards: [{ key, compare: "modRevision", value: revision }, ...guards],
         ops,
@@ -108,11 +123,7 @@ function heldKey(store: SessionStore, key: string, epoch: bigint): SessionKey {
       });
       const [found] = result.reads;
       if (result.succeeded || found?.modRevision === revision) return result;
-      // A write whose outcome was never learned has gone through: the key is as much ours as before.
-      if (found == null || attempted === null || found.value !== attempted)
-        throw new SessionLost(`${key} was taken over`);
-      revision = found.modRevision;
-      attempted = null;
+      if (!isOurs(found)) throw new SessionLost(`${key} was taken over`);
     }
   }
 
@@ -121,15 +132,13 @@ function heldKey(store: SessionStore, key: string, epoch: bigint): SessionKey {
     write: (ops, guards = []) => inOrder(() => guarded(ops, guards)),
     update: (value) =>
       inOrder(async () => {
-        attempted = value;
         try {
-          revision = (await guarded([{ put: { key, value } }], [])).revision;
+          moveTo((await guarded([{ put: { key, value } }], [], value)).revision);
         } catch (error) {
           if (!(error instanceof UnknownOutcome)) throw error;
           const after = await etcd.get(key);
-          if (after?.value === value) revision = after.modRevision;
-          else if (after?.modRevision !== revision) throw new SessionLost(`${key} was taken over`);
-          else throw error;
+          if (!isOurs(after)) throw new SessionLost(`${key} was taken over`);
+          if (after.value !== value) throw error;
         }
       }),
     release: (stopping) =>
