@@ -47,7 +47,12 @@ function aStore() {
 const aKey = (etcd: Etcd) =>
   takeSessionKey(
     { clock: systemClock, random: systemRandom, etcd },
-    { key: at, valueAfter: () => "opened", signal: new AbortController().signal, stopping: new AbortController().signal },
+    {
+      key: at,
+      valueAfter: () => "opened",
+      signal: new AbortController().signal,
+      stopping: new AbortController().signal,
+    },
   );
 
 test("a write that comes late takes the key from nobody, whatever was tried after it", async () => {
