@@ -11,7 +11,7 @@ function aStore() {
   let revision = 1n;
   let isDelaying = false;
   const late: Txn[] = [];
-  const apply = ({ guards, ops }: Txn): TxnResult => {
+  const apply = ({ guards = [], ops }: Txn): TxnResult => {
     const succeeded = guards.every((guard) =>
       guard.compare === "absent" ? entry === null : entry?.modRevision === guard.value,
     );
