@@ -43,3 +43,25 @@ test("what a session named that did not stand is asked for again, and not grante
   await clock.advance(60_000);
   expect(granted).toEqual([]);
 });
+
+test("what the journal does not take when a session has stood is granted once it does", async () => {
+  const clock = createManualClock();
+  const granted: string[] = [];
+  let isFull = true;
+  const grants = createGrants({
+    clock,
+    grant(ids) {
+      if (isFull) throw new Error("no space left on device");
+      granted.push(...ids);
+    },
+    askAgain() {},
+  });
+  grants.open(15_000);
+  grants.name(["a"]);
+  await clock.advance(15_000);
+  expect(grants.name(["b"])).toBe(false);
+  isFull = false;
+  await clock.advance(5_000);
+  expect(granted).toEqual(["a", "b"]);
+  expect(grants.name(["c"])).toBe(true);
+});

@@ -14,9 +14,12 @@ export interface Grants {
   close(): void;
 }
 
+/** How soon what was not written down is tried again. */
+const againMs = 5_000;
+
 export function createGrants(options: {
   clock: Clock;
-  /** These are granted. */
+  /** These are granted. Throws when it cannot be written down. */
   grant(placementIds: readonly string[]): void;
   /** What was named is to be named again. */
   askAgain(): void;
@@ -25,9 +28,14 @@ export function createGrants(options: {
   let timer: Disposable | null = null;
   const stand = (): void => {
     timer = null;
-    const ids = [...named];
-    named.clear();
-    if (ids.length > 0) options.grant(ids);
+    if (named.size === 0) return;
+    try {
+      options.grant([...named]);
+      named.clear();
+    } catch {
+      // What could not be written down has not happened.
+      timer = options.clock.after(againMs, stand);
+    }
   };
   const close = (): void => {
     timer?.[Symbol.dispose]();

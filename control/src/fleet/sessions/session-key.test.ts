@@ -11,7 +11,7 @@ function aStore() {
   let revision = 1n;
   let isDelaying = false;
   const late: Txn[] = [];
-  const apply = ({ guards, ops }: Txn): TxnResult => {
+  const apply = ({ guards = [], ops }: Txn): TxnResult => {
     const succeeded = guards.every((guard) =>
       guard.compare === "absent" ? entry === null : entry?.modRevision === guard.value,
     );
@@ -47,7 +47,12 @@ function aStore() {
 const aKey = (etcd: Etcd) =>
   takeSessionKey(
     { clock: systemClock, random: systemRandom, etcd },
-    { key: at, valueAfter: () => "opened", signal: new AbortController().signal, stopping: new AbortController().signal },
+    {
+      key: at,
+      valueAfter: () => "opened",
+      signal: new AbortController().signal,
+      stopping: new AbortController().signal,
+    },
   );
 
 test("a write that comes late takes the key from nobody, whatever was tried after it", async () => {
