@@ -24,6 +24,7 @@ import type { GateSecret } from "./fleet/routes/gate.ts";
 import { createPublisher } from "./fleet/routes/publisher.ts";
 import { createScheduler } from "./fleet/scheduler/scheduler.ts";
 import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
+import { schedulerRows } from "./fleet/scheduler/store.ts";
 import { sweepRuns } from "./fleet/tasks/runs.ts";
 import { keepHouse } from "./housekeeping.ts";
 import type { Log } from "./log.ts";
@@ -190,7 +191,10 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
       await Promise.all([
         runLoop(
           { ...loop("scheduler"), wake: tasks, restMs: restMs.scheduler },
-          createScheduler({ clock, db, etcd, fleet, leadership, log, metrics, memory: deps.memory, windowMs }),
+          createScheduler({
+            ...{ clock, rows: schedulerRows(db), etcd, fleet, leadership, log, metrics },
+            ...{ memory: deps.memory, windowMs },
+          }),
         ),
         runLoop({ ...loop("routes"), wake: routes, restMs: restMs.routes }, () => takeTurns(publisher.publishNoted)),
         runLoop({ ...loop("all routes"), wake: allRoutes, restMs: restMs.routes }, () =>

@@ -16,6 +16,7 @@ import { readHostFacts } from "../routes/facts.ts";
 import { publishOnce, tableDigest } from "../routes/publisher.ts";
 import { applyChange, tableChange } from "../routes/table.ts";
 import { createScheduler } from "../scheduler/scheduler.ts";
+import { schedulerRows } from "../scheduler/store.ts";
 import { raiseFence } from "./fenced.ts";
 import { keys, type NodeSessionValue, type ObservationValue, type PlacementValue } from "./keys.ts";
 import { createStormWatch } from "./storm/watch.ts";
@@ -164,7 +165,7 @@ const leadership: Leadership = {
   ...{ epoch: 1n, signal, isHeld: () => true },
   txn: (ops, guards = []) => etcd.txn({ guards, ops }),
 };
-const schedule = createScheduler({ clock: systemClock, db, etcd, fleet, leadership, log });
+const schedule = createScheduler({ clock: systemClock, rows: schedulerRows(db), etcd, fleet, leadership, log });
 const storms = createStormWatch({
   ...{ db, fleet, leadership, leaderId: serverId, leadingSince: fleet.now(), log },
 });

@@ -108,12 +108,7 @@ export const publishOnce = async (deps: PublisherDeps): Promise<void> => void (a
 async function publish(deps: PublisherDeps, scope: Scope | null): Promise<bigint | null | "needs all"> {
   const { db, fleet, leadership, gateSecret, clusterEpoch = 1, log } = deps;
   const { facts, unrecorded } = await readHostFacts(db, fleet, gateSecret, scope);
-  if (unrecorded.length > 0)
-    await mirrorInPostgres(
-      db,
-      leadership.epoch,
-      unrecorded.map((each) => ({ do: "mirror", ...each })),
-    );
+  if (unrecorded.length > 0) await mirrorInPostgres(db, leadership.epoch, { placed: unrecorded, reaped: [] });
   let table = fleet.routeTable();
   let { modRevision: metaRevision, ...meta } = fleet.routesMeta();
   const isFirst = metaRevision === null;
