@@ -6,7 +6,6 @@ import { isWhole, nextTable, tableAnswered, vouchesForShrinking } from "@svc/con
 import { keepReplicas } from "@svc/control/fleet/replicas/steps";
 import { edgesFollowing } from "@svc/control/fleet/routes/progress";
 import { applyChange, tableChange } from "@svc/control/fleet/routes/table";
-import { schedule } from "@svc/control/fleet/scheduler/steps";
 import {
   answered as assignAnswered,
   isMassStop,
@@ -45,7 +44,6 @@ export const realCores = {
   keepReplicas,
   applyChange,
   tableChange,
-  schedule,
   decide,
   /** How agents' ports are. */
   ports: {

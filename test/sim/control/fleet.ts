@@ -36,6 +36,9 @@ export interface SessionValue {
   takeovers: { instanceId: string; bootId: string; at: string }[];
 }
 
+/** What a machine of that size has, of what is of no interest here more than enough. */
+export const capacityOf = (memoryMb: number) => ({ memoryMb, cpuMillicores: 100_000, pids: 100_000, diskMb: 0 });
+
 export interface EdgeSessionValue {
   serverId: string;
   instanceId: string;

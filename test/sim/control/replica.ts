@@ -1,7 +1,9 @@
 import { keys } from "@svc/control/fleet/cluster/keys";
+import { nodeTopic, routeTopic, taskTopic } from "@svc/control/fleet/cluster/topics";
 import { defaultTimings } from "@svc/control/fleet/sessions/timings";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { createBell, type Process, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
+import { enter } from "../kernel/ports.ts";
 import { EtcdClient } from "../stores/etcd-client.ts";
 import { campaign, grantLease } from "../stores/etcd-lease.ts";
 import { DatabaseError, type Notify, type Tables } from "../stores/postgres.ts";
@@ -28,7 +30,9 @@ export class Replica {
   /** Another one with every start, as in the real one. */
   id: string;
   private lives = 0;
-  readonly bells = { tasks: createBell(), routes: createBell(), work: createBell() };
+  readonly bells = { work: createBell() };
+  /** Who hears what the database tells, by topic; of this life. */
+  private heardBy = new Map<string, Set<(about: string) => void>>();
 
   readonly world: World;
   readonly name: string;
@@ -55,13 +59,14 @@ export class Replica {
     this.lives += 1;
     this.id = `${this.name}.${this.lives}`;
     this.roster = new Map();
+    this.heardBy = new Map();
     this.isReady = false;
     this.leads = false;
     const { world, scope, process } = this;
     this.fleet = new Fleet(this.client, world.values, scope);
     const heard: Notify = (topic) => {
-      if (topic === "task") this.bells.tasks.ring();
-      if (topic === "route") this.bells.routes.ring();
+      const leaders = { task: taskTopic, route: routeTopic, node: nodeTopic, work: "" }[topic];
+      for (const each of this.heardBy.get(leaders) ?? []) enter(process, () => each(""));
       if (topic === "work") this.bells.work.ring();
       if (topic === "node") this.rollCall();
     };
@@ -175,6 +180,13 @@ export class Replica {
         if (!(error instanceof DatabaseError)) throw error;
       },
     );
+  }
+
+  /** As the product's `Listener`. */
+  on(topic: string, callback: (about: string) => void): Disposable {
+    const all = this.heardBy.get(topic) ?? new Set();
+    this.heardBy.set(topic, all.add(callback));
+    return { [Symbol.dispose]: () => void all.delete(callback) };
   }
 
   *transact<T>(work: (tables: Tables, notify: Notify) => T): Work<T> {

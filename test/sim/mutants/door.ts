@@ -3,6 +3,7 @@ import type { nextStep } from "@svc/agent/placements/steps";
 import type { judge } from "@svc/agent/runs/gate";
 import type { toStatus } from "@svc/agent/runs/outcome";
 import type { nextRun } from "@svc/agent/runs/transitions";
+import type { schedule } from "@svc/control/fleet/scheduler/steps";
 
 /** What may be replaced, by its name. */
 export interface Patchable {
@@ -11,6 +12,7 @@ export interface Patchable {
   judge: typeof judge;
   toStatus: typeof toStatus;
   nextRun: typeof nextRun;
+  schedule: typeof schedule;
 }
 
 /** Each makes a function of the real one. */

@@ -8,6 +8,7 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "agent/src/runs/gate.ts": ["judge"],
   "agent/src/runs/outcome.ts": ["toStatus"],
   "agent/src/runs/transitions.ts": ["nextRun"],
+  "control/src/fleet/scheduler/steps.ts": ["schedule"],
 };
 
 const doorUrl = new URL("./door.ts", import.meta.url);

@@ -140,6 +140,11 @@ export class Leadership {
     this.scope = scope;
   }
 
+  /** By the clock. */
+  get isHeld(): boolean {
+    return !this.isOver && this.lease.remainingMs() > 0;
+  }
+
   end(): void {
     if (this.isOver) return;
     this.isOver = true;
@@ -152,7 +157,7 @@ export class Leadership {
   }
 
   *txn(ops: readonly Op[], guards: readonly Guard[] = []): Work<TxnResult> {
-    if (this.isOver || this.lease.remainingMs() <= 0) return this.refuse();
+    if (!this.isHeld) return this.refuse();
     const result = yield* wait(
       this.client.txn({
         guards: [{ key: this.key, compare: "createRevision", value: this.epoch }, ...guards],

@@ -8,7 +8,7 @@ import { cancelRun } from "../runs.ts";
 
 /** One look at every node that is to be empty: mirrors `control/src/fleet/nodes/drain/drain.ts`. */
 export function* drainOnce(replica: Replica): Work {
-  const { process, world } = replica;
+  const { process } = replica;
   const rows = yield* replica.transact((tables) =>
     [...tables.nodes.values()].filter(isDraining).map((node) => ({ ...node })),
   );
@@ -20,7 +20,7 @@ export function* drainOnce(replica: Replica): Work {
       if (step.do === "finish" && node.drain !== "drained") node.drain = "drained";
       if (step.do === "reopen" && node.drain === "drained") node.drain = "draining";
       if (step.do === "expire" && node.drain === "draining") node.drain = "deadline";
-      if (step.do === "endDrain") tables.removeTasks([step.taskId], world.kernel.nowMs);
+      if (step.do === "endDrain") tables.removeTasks([step.taskId]);
       return true;
     });
     if (isStill && step.do === "endRun") yield* cancelRun(replica, step.nodeId, step.attemptId);

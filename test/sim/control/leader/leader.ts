@@ -1,5 +1,11 @@
+import { routeTopic, taskTopic } from "@svc/control/fleet/cluster/topics";
+import { createScheduler } from "@svc/control/fleet/scheduler/scheduler";
+import { memorySchedulerRows } from "@svc/control/fleet/testing/scheduler-rows";
 import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/etcd/errors";
+import { runLoop } from "@svc/runtime/loop";
+import { createWake } from "@svc/runtime/wake";
 import { type Bell, createBell, type Work, wait } from "../../kernel/kernel.ts";
+import { enter } from "../../kernel/ports.ts";
 import { createQueue } from "../../kernel/queue.ts";
 import type { Leadership } from "../../stores/etcd-lease.ts";
 import { DatabaseError, releaseAttemptId } from "../../stores/postgres.ts";
@@ -9,12 +15,13 @@ import { type Leader, LeaderOutdated, takeOver } from "./fenced.ts";
 import { createKeeper } from "./keeper.ts";
 import { noteLinks } from "./link-history.ts";
 import { clearGone, clearStaleSessions } from "./lost-nodes.ts";
+import { leaderPorts } from "./ports.ts";
 import { publishOnce } from "./publisher.ts";
-import { createScheduler } from "./scheduler.ts";
 import { createStormWatch } from "./storm-watch.ts";
 
 const periodMs = 2_000;
 const linkHistoryMs = 5_000;
+const windowMs = 20;
 
 /** What the next round may not meet any more. */
 const isPassing = (error: unknown): boolean =>
@@ -27,25 +34,36 @@ const isPassing = (error: unknown): boolean =>
 /** The loops of which the cluster has one: mirrors `control/src/leader.ts`. Each has a file of its own here. */
 export function lead(replica: Replica, leadership: Leadership): void {
   const { scope } = leadership;
-  const { fleet, bells } = replica;
+  const { fleet, process } = replica;
   replica.leads = true;
   scope.onEnd(() => {
     replica.leads = false;
   });
-  const [replicas, drains, fences] = [createBell(), createBell(), createBell()];
+  const [routes, replicas, drains, fences] = [createBell(), createBell(), createBell(), createBell()];
+  const leader: Leader = { replica, leadership };
+  const storms = createStormWatch(leader, fleet.now());
+  // Between a look at the routes and the removal of a container that they do not name, none may be published that does.
+  const takeTurns = createQueue(scope);
+  const ports = leaderPorts(replica, leadership);
+  const { clock, transact, onError } = ports;
+  const { signal } = ports.leadership;
+  const wake = createWake(clock);
+  const tasks: Bell = { ring: () => enter(process, wake.signal), wait: () => () => {} };
   const ring = (...of: Bell[]) => {
     for (const bell of of) bell.ring();
   };
   const stops = [
-    fleet.nodes.subscribe(() => ring(bells.tasks, bells.routes, replicas, fences)),
-    fleet.servers.subscribe(() => ring(bells.tasks, bells.routes, replicas)),
-    fleet.placements.subscribe(() => ring(bells.tasks, bells.routes, replicas, drains)),
-    fleet.observations.subscribe(() => ring(bells.tasks, bells.routes, replicas, drains)),
-    fleet.routes.subscribe(() => ring(bells.routes, replicas)),
+    fleet.nodes.subscribe(() => ring(tasks, routes, replicas, fences)),
+    fleet.servers.subscribe(() => ring(tasks, routes, replicas)),
+    fleet.placements.subscribe(() => ring(tasks, routes, replicas, drains)),
+    fleet.observations.subscribe(() => ring(tasks, routes, replicas, drains)),
+    fleet.routes.subscribe(() => ring(routes, replicas)),
     fleet.edges.subscribe(() => ring(replicas)),
   ];
+  const heard = [replica.on(taskTopic, tasks.ring), replica.on(routeTopic, routes.ring)];
   scope.onEnd(() => {
     for (const stop of stops) stop();
+    for (const each of heard) each[Symbol.dispose]();
   });
   const loop = (bell: Bell, round: () => Work, everyMs = periodMs) => {
     scope.spawn(
@@ -62,18 +80,18 @@ export function lead(replica: Replica, leadership: Leadership): void {
       })(),
     );
   };
-  const leader: Leader = { replica, leadership };
-  const storms = createStormWatch(leader, fleet.now());
-  // Between a look at the routes and the removal of a container that they do not name, none may be published that does.
-  const takeTurns = createQueue(scope);
-  const schedule = createScheduler(leader);
   const keepReplicas = createKeeper(leader, storms, takeTurns);
   scope.spawn(
     (function* (): Work {
       yield* takeOver(leader);
       if (!replica.world.cores.shell.leavesRunsAlone) scope.spawn(forceRuns(replica), () => {});
-      loop(bells.tasks, schedule);
-      loop(bells.routes, () => wait(takeTurns(() => publishOnce(leader))));
+      enter(process, () => {
+        void runLoop(
+          { clock, wake, restMs: 0, periodMs, signal, onError },
+          createScheduler({ ...{ ...ports, rows: memorySchedulerRows(transact) }, windowMs }),
+        );
+      });
+      loop(routes, () => wait(takeTurns(() => publishOnce(leader))));
       loop(replicas, keepReplicas);
       loop(drains, () => drainOnce(replica));
       loop(fences, function* () {

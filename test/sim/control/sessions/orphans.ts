@@ -25,5 +25,5 @@ export function* judge(stream: ServerStream, nodeId: string, orphans: readonly s
 function recordOf(task: TaskRow | undefined, nodeId: string): "unknown" | "gone" | "wanted" {
   if (task === undefined) return "unknown";
   const isElsewhere = task.nodeId !== null && task.nodeId !== nodeId;
-  return task.desired === "removed" || task.reaped || isElsewhere ? "gone" : "wanted";
+  return task.desired === "removed" || task.reapedAt !== null || isElsewhere ? "gone" : "wanted";
 }
