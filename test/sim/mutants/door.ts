@@ -4,6 +4,9 @@ import type { judge } from "@svc/agent/runs/gate";
 import type { toStatus } from "@svc/agent/runs/outcome";
 import type { nextRun } from "@svc/agent/runs/transitions";
 import type { schedule } from "@svc/control/fleet/scheduler/steps";
+import type { answered as assignAnswered } from "@svc/control/fleet/sessions/outbox";
+import type { takeSessionKey } from "@svc/control/fleet/sessions/session-key";
+import type { stepResume } from "@svc/control/stores/etcd/resume";
 
 /** What may be replaced, by its name. */
 export interface Patchable {
@@ -13,6 +16,9 @@ export interface Patchable {
   toStatus: typeof toStatus;
   nextRun: typeof nextRun;
   schedule: typeof schedule;
+  assignAnswered: typeof assignAnswered;
+  takeSessionKey: typeof takeSessionKey;
+  stepResume: typeof stepResume;
 }
 
 /** Each makes a function of the real one. */

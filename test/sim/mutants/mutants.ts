@@ -13,7 +13,7 @@ interface Mutant {
   foundBySeed?: number;
   /** In a module of the product. Made anew for every run, so that what it remembers is of that run only. */
   patches?: Patches;
-  /** In a shell of control or an edge, or in what agents stand on. Likewise. */
+  /** In a shell of a leader, a worker or an edge, or in what agents stand on. Likewise. */
   double?(real: Cores): Cores;
 }
 
@@ -37,14 +37,13 @@ const mutants = {
   },
   M2: {
     breaks: "a watch resumes from the revision in the header of its creation",
-    double: (real) => ({
-      ...real,
-      stepResume: (...[resume, response]: Parameters<Cores["stepResume"]>) => {
-        const step = real.stepResume(resume, response);
+    patches: {
+      stepResume: (real) => (resume, response) => {
+        const step = real(resume, response);
         if (step.do !== "continue" || !response.created) return step;
         return { ...step, resume: { ...step.resume, nextRevision: (response.header?.revision ?? 0n) + 1n } };
       },
-    }),
+    },
   },
   M3: {
     breaks: "a lease is given up after twice its time",
@@ -90,7 +89,14 @@ const mutants = {
   },
   M8: {
     breaks: "reports are written without the guard of the session",
-    double: (real) => ({ ...real, shell: { ...real.shell, guardsSessions: false } }),
+    patches: {
+      takeSessionKey:
+        (real) =>
+        async (...args) => {
+          const key = await real(...args);
+          return { ...key, write: (ops, guards = []) => args[0].etcd.txn({ guards, ops }) };
+        },
+    },
   },
   M9: {
     breaks: "the holder of a lease counts from when the answer came",
@@ -109,11 +115,10 @@ const mutants = {
   M10: {
     breaks: "control does not begin anew when an agent asks for it",
     foundBySeed: 260,
-    double: (real) => ({
-      ...real,
-      assignAnswered: (outbox, answer) =>
-        answer.resync ? { ...outbox, waitsFor: null } : real.assignAnswered(outbox, answer),
-    }),
+    patches: {
+      assignAnswered: (real) => (outbox, answer) =>
+        answer.resync ? { ...outbox, waitsFor: null } : real(outbox, answer),
+    },
   },
   M11: {
     breaks: "the agent acts before its journal is on disk",

@@ -8,15 +8,8 @@ import { WatchResponseSchema } from "@svc/proto/etcd";
 import { backOffMs } from "@svc/runtime/retry";
 import type { Cores } from "../cores.ts";
 import { type Kernel, type Process, pause, type Scope, type Wait, type Work, wait } from "../kernel/kernel.ts";
-import type { EtcdStore, Snapshot, Txn, TxnResult, WatchStream } from "./etcd.ts";
-
-/** What goes wrong between the clients of a store and the store, at the moment. */
-export interface StoreTrouble {
-  /** Share of writes whose outcome the client does not hear; half of them are applied, some of those late. */
-  unknownShare: number;
-  /** Share of calls that take long. */
-  slowShare: number;
-}
+import type { EtcdStore, Txn, TxnResult, WatchStream } from "./etcd.ts";
+import type { EtcdPath, OpenStream } from "./etcd-path.ts";
 
 const callTimeoutMs = 3_000;
 const watchSilenceMs = 15_000;
@@ -24,33 +17,18 @@ const reopenBackOff = { firstMs: 50, maxMs: 1_000 };
 
 /** One replica's way to etcd. */
 export class EtcdClient {
-  /** Until then nothing gets through, and nobody is told. */
-  cutUntilMs = 0;
-  /** Where a session that begins reads what is placed, while a member that has fallen behind answers. */
-  stale: { untilMs: number; backup: Snapshot | null } = { untilMs: 0, backup: null };
-  private readonly watches = new Set<WatchStream>();
-
   readonly kernel: Kernel;
   readonly store: EtcdStore;
   readonly process: Process;
-  readonly trouble: StoreTrouble;
+  readonly path: EtcdPath;
   readonly cores: Cores;
 
-  constructor(kernel: Kernel, store: EtcdStore, process: Process, trouble: StoreTrouble, cores: Cores) {
-    this.kernel = kernel;
-    this.store = store;
-    this.process = process;
-    this.trouble = trouble;
+  constructor(path: EtcdPath, cores: Cores) {
+    this.kernel = path.kernel;
+    this.store = path.store;
+    this.process = path.process;
+    this.path = path;
     this.cores = cores;
-  }
-
-  private get isReachable(): boolean {
-    return this.store.isUp && this.kernel.nowMs >= this.cutUntilMs;
-  }
-
-  private latencyMs(): number {
-    const { random } = this.process;
-    return random.chance(this.trouble.slowShare) ? random.between(20, 900) : random.between(0.2, 1.5);
   }
 
   /** One attempt. A read that fails changed nothing; a write that fails may have been applied, or may still be. */
@@ -69,13 +47,13 @@ export class EtcdClient {
       const lost = () =>
         fail(kind === "write" ? new UnknownOutcome(tag) : new EtcdError("TIMEOUT", `${tag}: no answer`));
       const timer = scope.after(callTimeoutMs, "etcd timeout", () => finish(lost));
-      const isUnknown = kind === "write" && random.chance(this.trouble.unknownShare);
+      const isUnknown = kind === "write" && random.chance(this.path.trouble.unknownShare);
       const isLate = isUnknown && random.chance(0.5);
-      const delayMs = this.latencyMs() + (isLate ? random.between(0, 2 * callTimeoutMs) : 0);
-      const answerMs = this.latencyMs();
+      const delayMs = this.path.latencyMs() + (isLate ? random.between(0, 2 * callTimeoutMs) : 0);
+      const answerMs = this.path.latencyMs();
       const refusedMs = random.between(5, 200);
       kernel.at(delayMs, tag, () => {
-        if (!this.isReachable) {
+        if (!this.path.isReachable) {
           // Refused connections are noticed at once, cut ones by the deadline.
           if (!this.store.isUp) kernel.at(refusedMs, "etcd refused", () => !scope.isOver && finish(lost), process);
           return;
@@ -90,7 +68,7 @@ export class EtcdClient {
           answer = () => fail(new EtcdError("LEASE_NOT_FOUND", String(error)));
         }
         if (isUnknown) return;
-        kernel.at(answerMs, "etcd answer", () => this.isReachable && !scope.isOver && finish(answer), process);
+        kernel.at(answerMs, "etcd answer", () => this.path.isReachable && !scope.isOver && finish(answer), process);
       });
     };
   }
@@ -113,7 +91,7 @@ export class EtcdClient {
 
   /** A range as it was a while ago, when a member that has fallen behind answers; else as it is. */
   *rangeOfAnyMember(under: string): Work<{ entries: Entry[]; revision: bigint }> {
-    const { untilMs, backup } = this.stale;
+    const { untilMs, backup } = this.path.stale;
     if (backup?.clusterId !== this.store.clusterId || this.kernel.nowMs >= untilMs) return yield* this.range(under);
     return yield* this.read(() => ({
       entries: backup.entries.filter(({ key }) => key.startsWith(under)),
@@ -156,7 +134,7 @@ export class EtcdClient {
   /** Never fails: what could not be revoked runs out. */
   revoke(id: bigint): void {
     const { kernel } = this;
-    kernel.at(this.latencyMs(), "lease revoke", () => this.isReachable && this.store.endLease(id));
+    kernel.at(this.path.latencyMs(), "lease revoke", () => this.path.isReachable && this.store.endLease(id));
   }
 
   // ------------------------------------------------------------------ watch
@@ -172,24 +150,30 @@ export class EtcdClient {
       if (watch.isOver) return;
       watch.isOver = true;
       store.watches.delete(watch);
-      this.watches.delete(watch);
-      if (isTold) kernel.at(this.latencyMs(), "watch broke", () => !scope.isOver && on.broke(), process);
+      this.path.streams.delete(stream);
+      if (isTold) kernel.at(this.path.latencyMs(), "watch broke", () => !scope.isOver && on.broke(), process);
+    };
+    let lastMs = 0;
+    const stream: OpenStream = {
+      stalledUntilMs: 0,
+      broke: () => watch.broke(),
+      drop: () => end(false),
     };
     const watch: WatchStream = {
-      under,
+      wants: (key) => key.startsWith(under),
       nextRevision: startRevision,
       isSynced: false,
       isOver: false,
-      stalledUntilMs: 0,
-      lastDeliveryMs: 0,
-      deliver: (response, atMs) => {
+      deliver: (response, soonestMs) => {
+        const atMs = Math.max(soonestMs, lastMs, stream.stalledUntilMs);
+        lastMs = atMs;
         kernel.at(
           atMs - kernel.nowMs,
           "watch response",
           () => {
             if (scope.isOver || watch.isOver) return;
             // What is on its way over a cut path never comes, and nothing after it: the client has to find out.
-            if (this.isReachable) on.response(response);
+            if (this.path.isReachable) on.response(response);
             else end(false);
           },
           process,
@@ -197,9 +181,9 @@ export class EtcdClient {
       },
       broke: () => end(process.random.chance(0.8)),
     };
-    this.watches.add(watch);
-    kernel.at(this.latencyMs(), "watch create", () => {
-      if (!this.isReachable) return end(!store.isUp);
+    this.path.streams.add(stream);
+    kernel.at(this.path.latencyMs(), "watch create", () => {
+      if (!this.path.isReachable) return end(!store.isUp);
       if (watch.isOver) return;
       store.watches.add(watch);
       store.send(watch, create(WatchResponseSchema, { header: store.header(), watchId: 1n, created: true }));
@@ -211,30 +195,12 @@ export class EtcdClient {
     });
     return {
       progress: () =>
-        void kernel.at(this.latencyMs(), "watch progress", () => {
-          if (!this.isReachable || watch.isOver || !watch.isSynced) return;
+        void kernel.at(this.path.latencyMs(), "watch progress", () => {
+          if (!this.path.isReachable || watch.isOver || !watch.isSynced) return;
           store.send(watch, create(WatchResponseSchema, { header: store.header(), watchId: -1n }));
         }),
       close: () => end(false),
     };
-  }
-
-  /** A cable is pulled: streams are dead, whether or not this side hears of it. */
-  breakWatches(): void {
-    for (const watch of [...this.watches]) watch.broke();
-  }
-
-  stallWatches(forMs: number): void {
-    for (const watch of this.watches) watch.stalledUntilMs = this.kernel.nowMs + forMs;
-  }
-
-  /** The process has ended. */
-  forget(): void {
-    for (const watch of this.watches) {
-      watch.isOver = true;
-      this.store.watches.delete(watch);
-    }
-    this.watches.clear();
   }
 }
 

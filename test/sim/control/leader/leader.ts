@@ -34,7 +34,7 @@ const isPassing = (error: unknown): boolean =>
 /** The loops of which the cluster has one: mirrors `control/src/leader.ts`. Each has a file of its own here. */
 export function lead(replica: Replica, leadership: Leadership): void {
   const { scope } = leadership;
-  const { fleet, process } = replica;
+  const { fleet, views, process } = replica;
   replica.leads = true;
   scope.onEnd(() => {
     replica.leads = false;
@@ -53,17 +53,16 @@ export function lead(replica: Replica, leadership: Leadership): void {
     for (const bell of of) bell.ring();
   };
   const stops = [
-    fleet.nodes.subscribe(() => ring(tasks, routes, replicas, fences)),
-    fleet.servers.subscribe(() => ring(tasks, routes, replicas)),
-    fleet.placements.subscribe(() => ring(tasks, routes, replicas, drains)),
-    fleet.observations.subscribe(() => ring(tasks, routes, replicas, drains)),
-    fleet.routes.subscribe(() => ring(routes, replicas)),
-    fleet.edges.subscribe(() => ring(replicas)),
+    views.nodes.subscribe(() => ring(tasks, routes, replicas, fences)),
+    views.servers.subscribe(() => ring(tasks, routes, replicas)),
+    fleet.onChange("placements", () => ring(tasks, routes, replicas, drains)),
+    fleet.onChange("routes", () => ring(routes, replicas)),
+    fleet.onChange("edges", () => ring(replicas)),
+    replica.listener.on(taskTopic, tasks.ring),
+    replica.listener.on(routeTopic, routes.ring),
   ];
-  const heard = [replica.on(taskTopic, tasks.ring), replica.on(routeTopic, routes.ring)];
   scope.onEnd(() => {
-    for (const stop of stops) stop();
-    for (const each of heard) each[Symbol.dispose]();
+    for (const stop of stops) stop[Symbol.dispose]();
   });
   const loop = (bell: Bell, round: () => Work, everyMs = periodMs) => {
     scope.spawn(

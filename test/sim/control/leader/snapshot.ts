@@ -1,6 +1,5 @@
 import type { SchedulableNode } from "@svc/control/fleet/scheduler/placement";
 import type { NodeRow } from "../../stores/postgres.ts";
-import { capacityOf } from "../fleet.ts";
 import type { Replica } from "../replica.ts";
 
 /** A node with what the scheduler asks of it. */
@@ -20,6 +19,9 @@ export function schedulable(replica: Replica, node: NodeRow): SchedulableNode {
     architecture: "amd64",
     labels: {},
     zone: "",
-    ...capacityOf(fleet.session(node.id)?.session.memoryMb ?? node.memoryMb),
+    memoryMb: fleet.nodeSession(node.id)?.session.capacity.memoryMb ?? node.memoryMb,
+    cpuMillicores: 100_000,
+    pids: 100_000,
+    diskMb: 0,
   };
 }
