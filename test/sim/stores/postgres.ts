@@ -1,31 +1,28 @@
 import type { LinkKind } from "@svc/control/fleet/nodes/events/links";
-import { type MemoryNode, MemoryTables, type MemoryTask } from "@svc/control/fleet/testing/tables";
+import {
+  type MemoryDeployment,
+  type MemoryNode,
+  type MemorySite,
+  MemoryTables,
+  type MemoryTask,
+} from "@svc/control/fleet/testing/tables";
 import type { ReleaseStatus } from "@svc/control/stores/db/tables";
-import type { DeploymentStatus } from "@svc/proto";
 import { type Kernel, type Process, pause, type Wait, type Work, wait } from "../kernel/kernel.ts";
 import type { StoreTrouble } from "./etcd-path.ts";
 
-export interface SiteRow {
-  host: string;
-  projectId: string;
+export interface SiteRow extends MemorySite {
   replicas: number;
   memoryMb: number;
   /** What the manifests of its deployments say. */
   drainSeconds: number;
-  /** The deployment that the channel serves. */
-  deploymentId: string | null;
-  stopped: boolean;
   changedAt: Date;
 }
 
 /** The id of an attempt: there is no table of runs here. */
 export const releaseAttemptId = (deploymentId: string, attempt: number) => `${deploymentId}.${attempt}`;
 
-export interface DeploymentRow {
-  id: string;
-  projectId: string;
+export interface DeploymentRow extends MemoryDeployment {
   createdAt: Date;
-  status: DeploymentStatus;
   statusSince: Date;
   replicas: number;
   cancelRequested: boolean;
@@ -86,8 +83,8 @@ export class Tables extends MemoryTables {
   override readonly nodes = new Map<string, NodeRow>();
   /** When the removal of a task was asked for, in true time: for the checks only. */
   readonly removedAtMs = new Map<string, number>();
-  readonly sites = new Map<string, SiteRow>();
-  readonly deployments = new Map<string, DeploymentRow>();
+  override readonly sites = new Map<string, SiteRow>();
+  override readonly deployments = new Map<string, DeploymentRow>();
   readonly work = new Map<number, WorkRow>();
   readonly tokens = new Map<string, TokenRow>();
   private nextWork = 1;

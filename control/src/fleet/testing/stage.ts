@@ -6,11 +6,20 @@ import type { Deployment, Node } from "../../stores/db/tables.ts";
 import { lockWaits } from "../../stores/db/testing.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import { raiseFence } from "../cluster/fenced.ts";
+import { type DrainRows, drainRows } from "../nodes/drain/store.ts";
+import { type LostRows, lostRows } from "../nodes/fence/store.ts";
+import { type RouteRows, routeRows } from "../routes/rows.ts";
 import { type SchedulerRows, schedulerRows } from "../scheduler/store.ts";
 import { removeTasks } from "../tasks/change.ts";
+import { memoryDrainRows } from "./drain-rows.ts";
 import { raiseMemoryFence } from "./fenced.ts";
+import { memoryLostRows } from "./lost-rows.ts";
+import { memoryRouteRows } from "./route-rows.ts";
 import { memorySchedulerRows } from "./scheduler-rows.ts";
 import { MemoryTables, type MemoryTask, type Transact } from "./tables.ts";
+
+/** A drain cordons as well. */
+const cordoned = ({ drain = "none" }: Partial<Pick<Node, "drain">>) => ({ schedulable: drain === "none" });
 
 /** A task as every store tells of it. */
 export interface SeenTask extends Pick<MemoryTask, "desired" | "drainSeconds" | "nodeId" | "refused"> {
@@ -20,9 +29,18 @@ export interface SeenTask extends Pick<MemoryTask, "desired" | "drainSeconds" | 
 /** Rows of one kind of store, as a test of what they promise sets them up and looks at them. */
 export interface Stage extends AsyncDisposable {
   scheduler: SchedulerRows;
+  drains: DrainRows;
+  lost: LostRows;
+  routes: RouteRows;
   newNode(values?: Partial<Pick<Node, "role" | "lifecycle" | "drain" | "schedulable">>): Promise<string>;
-  /** A container of a deployment of its own, unless another one is given. */
-  newTask(values?: { drainSeconds?: number; desired?: MemoryTask["desired"] }): Promise<string>;
+  newDeployment(status: Deployment["status"]): Promise<string>;
+  /** A host of a project of its own, whose channel serves a deployment with an image. */
+  newSite(values?: { stopped?: boolean }): Promise<{ host: string; projectId: string; deploymentId: string }>;
+  /** A container of a deployment that runs, unless another one is given. */
+  newTask(values?: { drainSeconds?: number; desired?: MemoryTask["desired"]; deploymentId?: string }): Promise<string>;
+  /** The drain of a machine, what its history says, and the phases of a deployment's timeline. */
+  drainOf(nodeId: string): Promise<Node["drain"]>;
+  linesOf(id: string): Promise<string[]>;
   taskOf(id: string): Promise<SeenTask>;
   /** As whoever replaces or stops does. */
   remove(ids: readonly string[], drainSeconds: number): Promise<void>;
@@ -38,18 +56,39 @@ export async function postgresStage(): Promise<Stage> {
   const stack = new AsyncDisposableStack();
   const api = stack.use(await testApi());
   const { db } = api;
-  const deployment: Deployment = await api.newDeployment(await api.newProject(await api.newUser()), {
-    status: "running",
-  });
+  const project = await api.newProject(await api.newUser());
+  const running = await api.newDeployment(project, { status: "running" });
+  const deployments = new Map<string, Deployment>();
   let made = 0;
   return {
-    scheduler: schedulerRows(db),
+    ...{ scheduler: schedulerRows(db), drains: drainRows(db), lost: lostRows(db), routes: routeRows(db) },
+    async newDeployment(status) {
+      const deployment = await api.newDeployment(project, { status });
+      deployments.set(deployment.id, deployment);
+      return deployment.id;
+    },
     async newNode(values = {}) {
-      const row = { role: "node" as const, name: `machine-${++made}`, labels: "{}", ...values };
+      const row = { role: "node" as const, name: `machine-${++made}`, labels: "{}", ...cordoned(values), ...values };
       return (await db.insertInto("node").values(row).returning("id").executeTakeFirstOrThrow()).id;
     },
-    async newTask({ drainSeconds = 0, desired = "running" } = {}) {
-      const { id } = await api.newTask(deployment, { replica: ++made, desired });
+    async newSite({ stopped = false } = {}) {
+      const own = await api.newProject(await api.newUser());
+      const deployment = await api.newDeployment(own, { status: "running", artifact_kind: "image" });
+      deployments.set(deployment.id, deployment);
+      const host = `site-${++made}.svc.test`;
+      const at = { project_id: own.id, channel: "production" as const };
+      await db
+        .insertInto("site_host")
+        .values({ ...at, host, slug: host })
+        .execute();
+      await db
+        .insertInto("channel_state")
+        .values({ ...at, pr_number: 0, deployment_id: deployment.id, stopped })
+        .execute();
+      return { host, projectId: own.id, deploymentId: deployment.id };
+    },
+    async newTask({ drainSeconds = 0, desired = "running", deploymentId = "" } = {}) {
+      const { id } = await api.newTask(deployments.get(deploymentId) ?? running, { replica: ++made, desired });
       await db.updateTable("task").set({ drain_seconds: drainSeconds }).where("id", "=", id).execute();
       return id;
     },
@@ -58,19 +97,34 @@ export async function postgresStage(): Promise<Stage> {
       const { desired, drain_seconds: drainSeconds, node_id: nodeId, refused } = row;
       return { desired, drainSeconds, nodeId, refused, isReaped: row.reaped_at !== null };
     },
+    async drainOf(nodeId) {
+      return (await db.selectFrom("node").select("drain").where("id", "=", nodeId).executeTakeFirstOrThrow()).drain;
+    },
+    async linesOf(id) {
+      const [ofNode, ofDeployment] = await Promise.all([
+        db.selectFrom("node_event").select("kind as what").where("node_id", "=", id).orderBy("id").execute(),
+        db
+          .selectFrom("deployment_event")
+          .select("phase as what")
+          .where("deployment_id", "=", id)
+          .orderBy("id")
+          .execute(),
+      ]);
+      return [...ofNode, ...ofDeployment].map(({ what }) => what);
+    },
     remove: (ids, drainSeconds) => removeTasks(db, ids, { drainSeconds }),
     raiseFence: (epoch) => raiseFence(db, epoch),
     async whileRemoved(taskId, work) {
-      let running: Promise<void> | undefined;
+      let asked: Promise<void> | undefined;
       await db.transaction().execute(async (tx: Db) => {
         await sql`select id from task where id = ${taskId} for update`.execute(tx);
-        running = work();
+        asked = work();
         // Looked at below.
-        running.catch(() => {});
+        asked.catch(() => {});
         await until("somebody to wait", async () => (await lockWaits(db)) > 0);
         await removeTasks(tx, [taskId]);
       });
-      await running;
+      await asked;
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
@@ -81,19 +135,39 @@ export async function memoryStage(): Promise<Stage> {
   const transact: Transact = async (work) => work({ tables, now: systemClock.now(), notify: () => {} });
   let made = 0;
   return {
-    scheduler: memorySchedulerRows(transact),
+    ...{ scheduler: memorySchedulerRows(transact), drains: memoryDrainRows(transact), lost: memoryLostRows(transact) },
+    routes: memoryRouteRows(transact),
+    async newDeployment(status) {
+      const id = tables.id("d");
+      tables.deployments.set(id, { id, projectId: "p1", status });
+      return id;
+    },
     async newNode(values = {}) {
       const id = tables.id("n");
       tables.nodes.set(id, {
         ...{ id, role: "node", lifecycle: "active", schedulable: true, drain: "none", drainGeneration: 0 },
         ...{ drainDeadline: null, quarantinedAt: null, diskFull: false, seenAt: null },
+        ...cordoned(values),
         ...values,
       });
       return id;
     },
-    async newTask({ drainSeconds = 0, desired = "running" } = {}) {
+    async newSite({ stopped = false } = {}) {
+      const [projectId, deploymentId] = [tables.id("p"), tables.id("d")];
+      const host = `${projectId}.svc.test`;
+      tables.deployments.set(deploymentId, { id: deploymentId, projectId, status: "running" });
+      tables.sites.set(host, { host, projectId, deploymentId, stopped });
+      return { host, projectId, deploymentId };
+    },
+    async newTask({ drainSeconds = 0, desired = "running", deploymentId = "d1" } = {}) {
       const task = tables.insert({
-        ...{ projectId: "p1", kind: "serve", ownerKind: "deployment", ownerId: "d1", channel: "production" },
+        ...{
+          projectId: tables.deployments.get(deploymentId)?.projectId ?? "p1",
+          kind: "serve",
+          ownerKind: "deployment",
+          ownerId: deploymentId,
+          channel: "production",
+        },
         ...{ replica: ++made, specHash: "h", cause: null, createdAt: systemClock.now() },
         ...{ memoryMb: 256, cpuMillicores: 500, pidsLimit: 100, storageMb: 512 },
         ...{ reservedMemoryMb: 256, reservedCpuMillicores: 500 },
@@ -107,6 +181,8 @@ export async function memoryStage(): Promise<Stage> {
       const { desired, drainSeconds, nodeId, refused, reapedAt } = task;
       return { desired, drainSeconds, nodeId, refused, isReaped: reapedAt !== null };
     },
+    drainOf: async (nodeId) => tables.nodes.get(nodeId)?.drain ?? "none",
+    linesOf: async (id) => tables.lines.filter(({ of }) => of === id).map(({ what }) => what),
     remove: async (ids, drainSeconds) => tables.removeTasks(ids, drainSeconds),
     raiseFence: (epoch) => raiseMemoryFence(transact, epoch),
     async whileRemoved(taskId, work) {

@@ -1,5 +1,5 @@
 import type { TaskKind } from "@svc/proto/kinds";
-import type { Node, Task } from "../../stores/db/tables.ts";
+import type { Deployment, Node, Task } from "../../stores/db/tables.ts";
 
 /** A task, as far as leaders ask. */
 export interface MemoryTask {
@@ -57,6 +57,21 @@ export interface MemoryNode {
   seenAt: Date | null;
 }
 
+/** A deployment, as far as leaders ask. */
+export interface MemoryDeployment {
+  readonly id: string;
+  readonly projectId: string;
+  status: Deployment["status"];
+}
+
+/** A host, and what its channel serves. */
+export interface MemorySite {
+  readonly host: string;
+  readonly projectId: string;
+  deploymentId: string | null;
+  stopped: boolean;
+}
+
 /** One line of the timeline of an owner, or of the history of a machine. */
 export interface MemoryLine {
   /** The owner's id, or the machine's. */
@@ -75,6 +90,9 @@ export class MemoryTables {
   readonly tasks = new Map<string, MemoryTask>();
   /** Tasks that are not reaped. */
   readonly open = new Map<string, MemoryTask>();
+  /** By host. */
+  readonly sites = new Map<string, MemorySite>();
+  readonly deployments = new Map<string, MemoryDeployment>();
   readonly lines: MemoryLine[] = [];
   private nextEpoch = 1;
   private nextId = 1;
@@ -106,6 +124,12 @@ export class MemoryTables {
     const task = this.tasks.get(id);
     if (task !== undefined) task.reapedAt = at;
     this.open.delete(id);
+  }
+
+  /** Whether a deployment that waits for a run has no line of that phase. */
+  isNewLine(deploymentId: string, phase: string): boolean {
+    const isWaiting = this.deployments.get(deploymentId)?.status === "deploying";
+    return isWaiting && !this.lines.some(({ of, what }) => of === deploymentId && what === phase);
   }
 
   /** See `removeTasks` of `fleet/tasks/change.ts`. */
