@@ -1,13 +1,33 @@
 import type { Clock } from "@svc/runtime/clock";
 import { pause } from "@svc/runtime/sleep";
 import type { Log } from "../../log.ts";
-import { identityProblem } from "../sessions/identity.ts";
+import type { Db } from "../../stores/db/pool.ts";
+import { rollCall } from "../nodes/store.ts";
+import { identityColumns, identityProblem, type NodeIdentityRow } from "../sessions/identity.ts";
 import { admit, IdentityFenced } from "../sessions/peer.ts";
 import type { LiveSession, Roster } from "../sessions/roster.ts";
-import type { RollRows } from "../sessions/rows.ts";
+import { type SessionRows, sessionRows } from "../sessions/rows.ts";
 import type { Tunnels } from "../tunnels/tunnels.ts";
 
 const batchSize = 1_000;
+
+/** What the roll asks of Postgres. */
+export interface RollRows extends SessionRows {
+  findIdentities(ids: readonly string[]): Promise<NodeIdentityRow[]>;
+  /** Notes that these daemons were heard, and returns the ids that still may speak. */
+  hear(heard: readonly { id: string; incarnation: number }[], now: Date): Promise<ReadonlySet<string>>;
+}
+
+export const rollRows = (db: Db): RollRows => ({
+  ...sessionRows(db),
+  findIdentities: (ids) =>
+    db
+      .selectFrom("node")
+      .select(identityColumns)
+      .where("id", "in", [...ids])
+      .execute(),
+  hear: (heard, now) => rollCall(db, heard, now),
+});
 
 interface RollDeps {
   clock: Clock;

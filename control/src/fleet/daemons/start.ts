@@ -29,13 +29,13 @@ import { edgeRows } from "../edges/edge-rows.ts";
 import type { RegistryTokens } from "../registry-tokens/issue.ts";
 import { grpcCall } from "../sessions/call.ts";
 import { createLeafCheck } from "../sessions/leaf-check.ts";
-import { rollRows } from "../sessions/rows.ts";
 import type { LinkMetrics } from "../sessions/session.ts";
 import { countedIdentities, defaultTimings, joinRate, type LinkTimings, ownCallRate } from "../sessions/timings.ts";
 import { forwardTunnels, type Tunnels } from "../tunnels/tunnels.ts";
 import { type CallDeps, issueEdgeToken, nodeCalls, renewCertificate, takeTunnel } from "./calls.ts";
 import { joinHandlers } from "./join.ts";
 import { keepAuthority } from "./keep-authority.ts";
+import { rollRows } from "./roll-call.ts";
 import { createServer, listen, RotatingCredentials, stopServer } from "./server.ts";
 import { createStreams } from "./streams.ts";
 

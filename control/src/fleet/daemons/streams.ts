@@ -24,12 +24,11 @@ import { serveEdge } from "../edges/edge-session.ts";
 import { createTableFeed, type TableFeed } from "../edges/table-feed.ts";
 import type { DaemonCall } from "../sessions/call.ts";
 import { createRoster, endLostSessions, type Roster } from "../sessions/roster.ts";
-import type { RollRows } from "../sessions/rows.ts";
 import type { SessionDeps } from "../sessions/session.ts";
 import { countedIdentities, helloRate, ownHelloRate } from "../sessions/timings.ts";
 import type { Tunnels } from "../tunnels/tunnels.ts";
 import { endOverdue } from "./keep-authority.ts";
-import { callRoll, keepRoll } from "./roll-call.ts";
+import { callRoll, keepRoll, type RollRows } from "./roll-call.ts";
 
 /** What streams ask of Postgres. */
 export interface StreamRows {
