@@ -17,11 +17,10 @@ import {
 import { stepResume } from "@svc/control/stores/etcd/resume";
 import { answered, asked, checkInMs, disconnected, granted, leaseAction } from "@svc/control/stores/etcd/validity";
 import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
-import { decide } from "@svc/router/table";
 
 /**
- * The product's own decisions, as the virtual shells of control and edges call them. A test double replaces one of them or throws
- * a switch. Agents are the product's own, and call theirs themselves.
+ * The product's own decisions, as the virtual shells of control call them. A test double replaces one of them or throws
+ * a switch. Agents and edges are the product's own, and call theirs themselves.
  */
 export const realCores = {
   stormOf,
@@ -46,7 +45,6 @@ export const realCores = {
   applyChange,
   tableChange,
   schedule,
-  decide,
   /** How agents' ports are. */
   ports: {
     /** What was written to the journal is on the disk when the call returns. */

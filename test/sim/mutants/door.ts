@@ -3,6 +3,10 @@ import type { nextStep } from "@svc/agent/placements/steps";
 import type { judge } from "@svc/agent/runs/gate";
 import type { toStatus } from "@svc/agent/runs/outcome";
 import type { nextRun } from "@svc/agent/runs/transitions";
+import type { decide } from "@svc/router/table";
+import type { createTableFeed } from "@svc/router/table-feed";
+import type { createTableStore } from "@svc/router/table-store";
+import type { nextSequence } from "@svc/router/tree-steps";
 
 /** What may be replaced, by its name. */
 export interface Patchable {
@@ -11,6 +15,10 @@ export interface Patchable {
   judge: typeof judge;
   toStatus: typeof toStatus;
   nextRun: typeof nextRun;
+  createTableFeed: typeof createTableFeed;
+  createTableStore: typeof createTableStore;
+  decide: typeof decide;
+  nextSequence: typeof nextSequence;
 }
 
 /** Each makes a function of the real one. */

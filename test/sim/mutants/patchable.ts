@@ -8,6 +8,10 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "agent/src/runs/gate.ts": ["judge"],
   "agent/src/runs/outcome.ts": ["toStatus"],
   "agent/src/runs/transitions.ts": ["nextRun"],
+  "router/src/table-feed.ts": ["createTableFeed"],
+  "router/src/table-store.ts": ["createTableStore"],
+  "router/src/table.ts": ["decide"],
+  "router/src/tree-steps.ts": ["nextSequence"],
 };
 
 const doorUrl = new URL("./door.ts", import.meta.url);

@@ -9,9 +9,16 @@ import type { Cores } from "../cores.ts";
 import { Kernel, Process } from "../kernel/kernel.ts";
 import type { Random } from "../kernel/random.ts";
 import { AgentMachine } from "../machines/agent.ts";
-import { Connection, Network, type NetworkTrouble, type Side } from "../machines/connection.ts";
+import {
+  Connection,
+  type Message,
+  Network,
+  type NetworkTrouble,
+  type Side,
+  type Stream,
+  type StreamEvents,
+} from "../machines/connection.ts";
 import { EdgeMachine } from "../machines/edge.ts";
-import type { Message, Stream } from "../machines/link.ts";
 import { EtcdStore, type Snapshot, Values } from "../stores/etcd.ts";
 import type { StoreTrouble } from "../stores/etcd-client.ts";
 import type { HeldLease } from "../stores/etcd-lease.ts";
@@ -177,16 +184,15 @@ export class World {
   // ------------------------------------------------------------- connections
 
   connectAgent(process: Process, replica: string, on: StreamEvents): Stream | null {
-    const turn = this.replicas.findIndex(({ name }) => name === replica);
-    return this.connect(process, turn, on, serveNode);
+    return this.connect(process, replica, on, serveNode);
   }
 
-  connectEdge(edge: EdgeMachine, turn: number, on: StreamEvents): Stream | null {
-    return this.connect(edge.process, turn, on, serveEdge);
+  connectEdge(process: Process, replica: string, on: StreamEvents): Stream | null {
+    return this.connect(process, replica, on, serveEdge);
   }
 
-  private connect(from: Process, turn: number, on: StreamEvents, serve: (stream: ServerStream) => void): Stream | null {
-    const replica = this.replicas[turn % this.replicas.length];
+  private connect(from: Process, name: string, on: StreamEvents, serve: (stream: ServerStream) => void): Stream | null {
+    const replica = this.replicas.find((each) => each.name === name);
     if (replica === undefined || !replica.process.alive || !replica.isReady) return null;
     const client: Side = {
       process: from,
@@ -231,10 +237,18 @@ export class World {
     for (const [id, { status }] of machine.disk.durable.placements) {
       if (status.observed >= Observed.COMPLETED) this.checks.onEnded(id);
     }
-    if (this.isCalm || this.crashAtJournalShare === 0) return;
-    const { random } = machine.process;
-    if (!random.chance(this.crashAtJournalShare)) return;
-    const { life } = machine.process;
+    this.mayCrash(machine, this.crashAtJournalShare);
+  }
+
+  /** Likewise those right after an edge has said what it serves. Tables come much more rarely than what is journaled. */
+  onTableKept(edge: EdgeMachine): void {
+    this.mayCrash(edge, Math.min(1, this.crashAtJournalShare * 4));
+  }
+
+  private mayCrash(machine: AgentMachine | EdgeMachine, share: number): void {
+    if (this.isCalm || share === 0) return;
+    const { random, life } = machine.process;
+    if (!random.chance(share)) return;
     this.kernel.at(random.pick([0.01, random.between(0, 20), random.between(0, 300)]), "crash at journal", () => {
       if (this.isCalm || machine.process.life !== life || !machine.process.alive) return;
       machine.crash(true);
@@ -412,7 +426,7 @@ export class World {
       replica.databaseCutUntilMs = 0;
       replica.start();
     }
-    for (const edge of this.edges) edge.start();
+    for (const edge of this.edges) edge.heal();
     for (const node of this.nodes) {
       node.docker.hungUntilMs = 0;
       node.docker.deafUntilMs = 0;
@@ -427,9 +441,4 @@ export class World {
       }
     }
   }
-}
-
-interface StreamEvents {
-  message(message: Message): void;
-  closed(): void;
 }

@@ -3,8 +3,7 @@ import { defaultTimings, grantedForMs } from "@svc/control/fleet/sessions/timing
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { backOffMs } from "@svc/runtime/retry";
 import { pause, type Scope, type Timer, type Work, wait } from "../../kernel/kernel.ts";
-import type { Connection } from "../../machines/connection.ts";
-import type { Message } from "../../machines/link.ts";
+import type { Connection, Message } from "../../machines/connection.ts";
 import { DatabaseError } from "../../stores/postgres.ts";
 import type { Replica } from "../replica.ts";
 import { type SessionKey, SessionLost } from "./session-key.ts";

@@ -7,6 +7,7 @@ import type { Guard } from "@svc/control/stores/etcd/txn";
 import type { PlacementStatus } from "@svc/proto/node";
 import { backOffMs } from "@svc/runtime/retry";
 import { createBell, pause, type Work, wait } from "../../kernel/kernel.ts";
+import { addressOf } from "../../machines/addresses.ts";
 import type { Op } from "../../stores/etcd.ts";
 import type { ServerStream } from "./session.ts";
 import { retryBackOff } from "./session.ts";
@@ -72,7 +73,7 @@ export class StatusWriter {
         status,
         placement: placement?.value,
         stored: before?.value,
-        address: this.nodeId,
+        address: addressOf(this.nodeId),
         now: process.now(),
       });
       if ("skip" in next || placement === undefined) continue;
