@@ -13,6 +13,7 @@ import { openAuthority } from "./fleet/ca/authority.ts";
 import { createDnsWriter } from "./fleet/certificates/dns-writer.ts";
 import { startCertificates } from "./fleet/certificates/start.ts";
 import { certificateKind } from "./fleet/certificates/worker.ts";
+import { watchCutOff } from "./fleet/cluster/cut-off.ts";
 import { createFleet, type Fleet } from "./fleet/cluster/fleet.ts";
 import { operatorFacts } from "./fleet/cluster/operators.ts";
 import { announceServer } from "./fleet/cluster/presence.ts";
@@ -173,7 +174,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
   const fleet = stack.use(createFleet(views, clock));
   await views.ready(etcdReadyMs);
   await requireRecovered(db, etcd);
-  stack.use(
+  const { isAnnounced } = stack.use(
     announceServer({
       clock,
       etcd,
@@ -185,6 +186,8 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       readOffsetMs: async () => (await clockOffset(machineClock, db)).offsetMs,
     }),
   );
+  const cutOff = stack.use(watchCutOff({ clock, db, listener, serverId, isAnnounced, log }));
+  const isCutOff = () => cutOff.isCutOff;
 
   const assignment = {
     db,
@@ -243,6 +246,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       logBytesMax: (nodeId, streamId, tx) => findLogBytesMax(tx, nodeId, streamId),
       baseImages,
       tunnels,
+      isCutOff,
     }),
   );
 
@@ -261,6 +265,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       owner: serverId,
       leaseMs: workLeaseMs,
       metrics,
+      isCutOff,
       onTurn: pulse.expect("work queue", turnWithinMs),
       groups: workGroups({
         ...{ clock, random, config, db, etcd, fleet, registry, secrets, collector, mailer, log },

@@ -33,7 +33,7 @@ import { createTableFeed } from "../edges/table-feed.ts";
 import type { RegistryTokens } from "../registry-tokens/issue.ts";
 import { createLeafCheck } from "../sessions/leaf-check.ts";
 import { createRoster, endLostSessions } from "../sessions/roster.ts";
-import type { LinkMetrics } from "../sessions/session.ts";
+import { cutOffEnding, type LinkMetrics } from "../sessions/session.ts";
 import {
   countedIdentities,
   defaultTimings,
@@ -89,6 +89,8 @@ export interface LinkDeps {
   baseImages: CallDeps["baseImages"];
   /** Where nodes' ends of tunnels go. They end with the link. */
   tunnels: Pick<Tunnels, "accept" | "holders" | "endOf" | "endAll">;
+  /** Whether etcd answers other replicas and not this one. */
+  isCutOff: () => boolean;
   metrics?: LinkMetrics;
   /** How often the authority is looked after; 10 s unless given. Also looked after when it changes. */
   authorityEveryMs?: number;
@@ -142,6 +144,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   };
   const sessionDeps = {
     ...{ db, etcd, authority, serverId, registry, roster, timings, log, clock, random, stopping, leaves },
+    isCutOff: deps.isCutOff,
     ownHellos: ownBuckets(deps.ownRates?.hellos ?? ownHelloRate),
     hellos: createTokenBucket(helloRate),
     ...(deps.metrics && { metrics: deps.metrics }),
@@ -201,6 +204,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
     const nowMs = clock.bootMs();
     for (const session of roster.all()) session.check(nowMs);
     endOverdue(roster, clock.now());
+    if (deps.isCutOff()) for (const session of [...roster.all()]) session.close(cutOffEnding(random));
   });
   const roll = keepRoll({ ...{ clock, db, roster, log }, tunnels: deps.tunnels }, timings.rollCallEveryMs, stopping);
   cleanup.use(
