@@ -43,9 +43,16 @@ export function watchCutOff({
   let heardAtMs: number | null = null;
   const hasLost = () => !isAnnounced() && lostSinceMs !== null && clock.bootMs() - lostSinceMs >= lostForMs;
   const isCutOff = () => hasLost() && heardAtMs !== null && clock.bootMs() - heardAtMs < believedMs;
+  let isSaying = false;
   const say = (word: "who" | "here") => {
+    if (isSaying) return;
+    isSaying = true;
     // Without Postgres nobody is asked, and nothing is known.
-    void notify(db, replicaTopic, `${word} ${serverId}`).catch(() => {});
+    void notify(db, replicaTopic, `${word} ${serverId}`)
+      .catch(() => {})
+      .finally(() => {
+        isSaying = false;
+      });
   };
   const listening = listener.on(replicaTopic, (payload) => {
     const [word, by] = payload.split(" ");
