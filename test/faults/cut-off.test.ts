@@ -18,6 +18,8 @@ const awayMs = 40_000;
 const electedMs = 30_000;
 /** Every loop of a leader has had several rounds by then, and its grace for nodes is over. */
 const watchedMs = 30_000;
+/** Three deploys on a busy machine take minutes. */
+const hangsMs = 1_200_000;
 
 let fleet: Fleet;
 let cwd = "";
@@ -48,6 +50,7 @@ const ways: { how: string; cut: (way: TcpProxy) => void }[] = [
 
 test.each(ways)(
   "a replica that etcd was out of reach for ($how), and is then elected, acts on nothing old",
+  { timeout: hangsMs },
   async (one) => {
     const { leader, others, epoch } = await inOffice(fleet);
     const [behind] = others;

@@ -15,6 +15,8 @@ import { detectMs, healMs } from "./support/times.ts";
 // Every process of a machine hangs, its kernel goes on and accepts connections.
 
 const told = 120_000;
+/** Deploys on a busy machine take minutes. */
+const hangsMs = 1_200_000;
 
 let fleet: Fleet;
 let cwd = "";
@@ -53,7 +55,9 @@ const historyOf = (reads: { version: number; startMs: number; endMs: number }[],
   ...reads.map((each) => ({ op: "read" as const, ...each })),
 ];
 
-test("a deploy while a machine hangs is ready only where visitors reach it, and nothing is there twice after that", async () => {
+test("a deploy while a machine hangs is ready only where visitors reach it, and nothing is there twice after that", {
+  timeout: hangsMs,
+}, async () => {
   const hung = await nodeOf(fleet, site);
   await using prober = await visit(site);
   await answered(prober, "both containers to answer", 10_000, (by) => by.size === 2);
@@ -93,7 +97,9 @@ test("a deploy while a machine hangs is ready only where visitors reach it, and 
   expect(holds.filter((each) => each.op === "hold" && each.placement.startsWith("run "))).toHaveLength(1);
 });
 
-test("a deploy that only a machine that hangs could take waits and says why, and is served once the machine goes on", async () => {
+test("a deploy that only a machine that hangs could take waits and says why, and is served once the machine goes on", {
+  timeout: hangsMs,
+}, async () => {
   const hung = await nodeOf(fleet, site);
   for (const node of others(hung)) await act(fleet, node, "cordon", { reason: "no more room" });
   await using prober = await visit(site);
