@@ -124,9 +124,9 @@ test("what is acknowledged is served from then on, whatever dies meanwhile, and 
   timeout: 3_600_000,
 }, async () => {
   await using prober = await visit(site, 20);
-  const containers = await watchContainers(fleet, prober.now);
-  const placements = watchPlacements(fleet, prober.now);
-  const deployer = deployAgain(fleet, cwd, 1, prober.now);
+  await using containers = await watchContainers(fleet, prober.now);
+  await using placements = watchPlacements(fleet, prober.now);
+  await using deployer = deployAgain(fleet, cwd, 1, prober.now);
   for (const { name, happen } of faults) {
     // In the middle of a deploy, or between two: as it comes.
     await happen();

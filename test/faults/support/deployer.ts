@@ -8,9 +8,9 @@ import type { Operation } from "./history.ts";
 type Deploy = Extract<Operation, { op: "deploy" }>;
 
 /** Somebody who deploys version after version of a site, each as soon as it is known what became of the one before. */
-export interface Deployer {
+export interface Deployer extends AsyncDisposable {
   readonly done: readonly Deploy[];
-  /** Ends with one that is acknowledged. */
+  /** Ends with one that is acknowledged. Disposing ends with the one that is under way. */
   stop(): Promise<void>;
 }
 
@@ -33,6 +33,7 @@ function outcomeOf(result: CliResult): Deploy["outcome"] {
 export function deployAgain(fleet: Fleet, cwd: string, first: number, now: () => number): Deployer {
   const done: Deploy[] = [];
   let isWanted = true;
+  let isGivenUp = false;
   const file = join(cwd, "package.json");
   const one = async (version: number): Promise<void> => {
     await writeFile(file, JSON.stringify({ ...JSON.parse(await readFile(file, "utf8")), version: `1.0.${version}` }));
@@ -45,7 +46,10 @@ export function deployAgain(fleet: Fleet, cwd: string, first: number, now: () =>
     console.error(`  version ${version} is ${deploy.outcome}: ${(result.stdout + result.stderr).slice(-600)}`);
   };
   const going = (async () => {
-    for (let version = first; isWanted || done.at(-1)?.outcome !== "acknowledged"; version += 1) await one(version);
+    for (let version = first; isWanted || done.at(-1)?.outcome !== "acknowledged"; version += 1) {
+      if (isGivenUp) return;
+      await one(version);
+    }
   })();
   // Whoever waits for something else meanwhile is told at the end.
   going.catch(() => {});
@@ -54,6 +58,10 @@ export function deployAgain(fleet: Fleet, cwd: string, first: number, now: () =>
     stop() {
       isWanted = false;
       return going;
+    },
+    async [Symbol.asyncDispose]() {
+      isGivenUp = true;
+      await going.catch(() => {});
     },
   };
 }

@@ -10,7 +10,7 @@ import type { Node } from "./node.ts";
 type Hold = Extract<Operation, { op: "hold" }>;
 
 /** Somebody who notes which machine has what; nothing that it did not see is guessed. */
-export interface Watcher {
+export interface Watcher extends AsyncDisposable {
   /** Stops it. Returns what it saw; throws when it could not see everything. */
   stop(): Promise<Operation[]>;
 }
@@ -56,6 +56,10 @@ export function watchPlacements(fleet: Fleet, now: () => number): Watcher {
       await going;
       return holds;
     },
+    async [Symbol.asyncDispose]() {
+      end.abort();
+      await going;
+    },
   };
 }
 
@@ -73,6 +77,9 @@ export async function watchContainers(fleet: Fleet, now: () => number): Promise<
   return {
     async stop() {
       return (await Promise.all(watched.map((each) => each.stop()))).flat();
+    },
+    async [Symbol.asyncDispose]() {
+      for (const each of watched) await each[Symbol.asyncDispose]();
     },
   };
 }
@@ -104,9 +111,11 @@ async function watchEngine({ name, machine }: Node, sinceMs: number): Promise<Wa
       problem ??= error;
     }
   });
-  events.on("error", (error) => {
+  const noteError = (error: unknown) => {
     if (!stopped) problem ??= error;
-  });
+  };
+  events.on("error", noteError);
+  lines.on("error", noteError);
   lines.on("close", () => {
     if (!stopped) problem ??= new Error(`the engine of ${name} ended`);
   });
@@ -116,6 +125,10 @@ async function watchEngine({ name, machine }: Node, sinceMs: number): Promise<Wa
       events.destroy();
       if (problem !== null) throw problem;
       return [...holds.values()].flat();
+    },
+    async [Symbol.asyncDispose]() {
+      stopped = true;
+      events.destroy();
     },
   };
 }
