@@ -14,8 +14,8 @@ export interface Deployer extends AsyncDisposable {
   stop(): Promise<void>;
 }
 
-/** Nobody waits longer than that; what becomes of it then is not known. */
-const patienceMs = 180_000;
+/** Nobody waits longer than that; what becomes of it then is not known. The first build on a busy machine takes minutes. */
+const patienceMs = 1_200_000;
 
 const failure = z.looseObject({ error: z.looseObject({ code: z.string() }) });
 
