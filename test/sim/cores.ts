@@ -16,6 +16,7 @@ import {
 } from "@svc/control/fleet/sessions/outbox";
 import { stepResume } from "@svc/control/stores/etcd/resume";
 import { answered, asked, checkInMs, disconnected, granted, leaseAction } from "@svc/control/stores/etcd/validity";
+import { nextLifecycleStep } from "@svc/control/tenants/deployments/lifecycle/steps";
 import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 import { decide } from "@svc/router/table";
 
@@ -27,6 +28,7 @@ export const realCores = {
   stormOf,
   edgesFollowing,
   nextDeployStep,
+  nextLifecycleStep,
   isWhole,
   nextTable,
   tableAnswered,
