@@ -73,7 +73,7 @@ describe("containers that come up", () => {
 
 describe("a node that went away", () => {
   test.each<Case>([
-    { when: "a moment ago", facts: facts([lost(1_000)]), is: "wait", more: { for: "its node to come back" } },
+    { when: "a moment ago", facts: facts([lost(1_000)]), is: "wait" },
     {
       when: "for long",
       facts: facts([up, lost()]),

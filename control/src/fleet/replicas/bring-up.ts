@@ -174,7 +174,4 @@ function make({ attempts, replicas }: BringUpFacts, slots: number[], standings: 
   };
 }
 
-function waitsFor({ nodeId, nodeLostAt }: TaskFacts): string {
-  if (nodeId === null) return "a node to take it";
-  return nodeLostAt === null ? "the app to answer" : "its node to come back";
-}
+const waitsFor = ({ nodeId }: TaskFacts): string => (nodeId === null ? "a node to take it" : "the app to answer");
