@@ -163,7 +163,8 @@ test("says why what a start or a resumption brings up is not up yet", async () =
     said.set(ended, { observed: "failed", failure, changedAt: "2030-01-01T00:00:00.000Z" });
     hold(home, up, "running");
     const { body } = await explain(deployment.id);
-    return body.tasks.map(({ problem }: { problem: string }) => problem);
+    const bySlot = (a: { replica: number }, b: { replica: number }) => a.replica - b.replica;
+    return body.tasks.sort(bySlot).map(({ problem }: { problem: string }) => problem);
   };
   expect(await problemsOf("stopped")).toEqual([
     expect.stringContaining("It has ended: It fell. Where that was its node's doing, another one is made"),
