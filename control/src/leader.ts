@@ -24,6 +24,7 @@ import type { GateSecret } from "./fleet/routes/gate.ts";
 import { createPublisher } from "./fleet/routes/publisher.ts";
 import { createScheduler } from "./fleet/scheduler/scheduler.ts";
 import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
+import { wakesScheduler } from "./fleet/scheduler/wakes.ts";
 import { sweepRuns } from "./fleet/tasks/runs.ts";
 import { keepHouse } from "./housekeeping.ts";
 import type { Log } from "./log.ts";
@@ -163,7 +164,8 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         noteRoutes({ ...clean, everything: true });
       });
       using _placements = fleet.onChange("placements", (changes) => {
-        wakeAll(tasks, crashes, replicas);
+        wakeAll(crashes, replicas);
+        if (wakesScheduler(changes, (nodeId, taskId) => fleet.observation(nodeId, taskId))) tasks.signal();
         noteRoutes(dirtyByKeys(changes));
       });
       using _table = fleet.onChange("routes", () => wakeAll(routes, replicas));

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { notify, notifying } from "../db/notify.ts";
 import type { Db } from "../db/pool.ts";
 
 /**
@@ -30,9 +31,12 @@ export interface ClaimedWork {
 
 /** Adds work in the caller's transaction: it exists exactly when the caller's other rows do. Returns its id. */
 export async function enqueue(db: Db, work: NewWork): Promise<number> {
-  const row = await db.insertInto("work_item").values(rowOf(work)).returning("id").executeTakeFirstOrThrow();
-  await announce(db, work.kind);
-  return row.id;
+  const { id } = await db
+    .insertInto("work_item")
+    .values(rowOf(work))
+    .returning(["id", notifying(workTopic, work.kind)])
+    .executeTakeFirstOrThrow();
+  return id;
 }
 
 /** The same of many at once, all of one kind. */
@@ -42,7 +46,7 @@ export async function enqueueAll(db: Db, kind: string, work: readonly Omit<NewWo
     .insertInto("work_item")
     .values(work.map((each) => rowOf({ kind, ...each })))
     .execute();
-  await announce(db, kind);
+  await notify(db, workTopic, kind);
 }
 
 const rowOf = ({ kind, key, payload, runAt }: NewWork) => ({
@@ -51,8 +55,6 @@ const rowOf = ({ kind, key, payload, runAt }: NewWork) => ({
   payload: JSON.stringify(payload),
   ...(runAt && { run_at: runAt }),
 });
-
-const announce = (db: Db, kind: string) => sql`select pg_notify(${workTopic}, ${kind})`.execute(db);
 
 /** The oldest due item whose key is idle, leased; null when there is none. See `claimAll`. */
 export async function claimWork(db: Db, asked: Omit<Claim, "limit">): Promise<ClaimedWork | null> {

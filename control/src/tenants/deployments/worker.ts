@@ -2,7 +2,7 @@ import { failureMessage, isFailureCode, isOciManifest } from "@svc/proto";
 import { RegistryError } from "@svc/registry";
 import { type Clock, every } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
-import { channelSubject, clearAlert, raiseAlert } from "../../fleet/alerts/raise.ts";
+import { channelSubject, clearAlerts, raiseAlert } from "../../fleet/alerts/raise.ts";
 import { repositories } from "../../fleet/artifacts/repositories.ts";
 import { storageProblem } from "../../fleet/artifacts/storage-limit.ts";
 import { endPush } from "../../fleet/artifacts/store.ts";
@@ -66,19 +66,23 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
     };
     using _routes = fleet.onChange("routes", wakeIfRouted);
     using _edges = fleet.onChange("edges", wakeIfRouted);
+    // What was read within the last second, with what the fleet says since: every effect looks again at what it changes.
+    let known: DeploymentFacts | null = null;
     while (!signal.aborted) {
-      const at = await readDeployFacts(deps, deploymentId, deps.fleet.now());
+      const at: DeploymentFacts | null = known ?? (await readDeployFacts(deps, deploymentId, deps.fleet.now()));
       if (at === null) return { state: "done" };
+      const isFresh = known === null;
+      known = null;
       const step = nextDeployStep(at.facts);
       // Whatever else is to be done, a look follows it.
       own = step.do === "wait" ? ownOf(at) : { ...ownOf(at), isFurther: () => false };
       if (step.do === "end") return { state: "done" };
       if (step.do === "wait") {
         const timeoutMs = Math.max(step.deadline.getTime() - at.facts.now.getTime(), 0);
-        // The fleet may have gone on while Postgres was read.
-        if (own.isFurther()) continue;
-        // Postgres rows change without a signal: a placement refused, a project deleted.
-        await wake.wait(Math.min(timeoutMs, 1_000), signal);
+        // The fleet may have gone on while Postgres was read; its rows change without a signal: a placement refused, a
+        // project deleted.
+        if (own.isFurther() || (await wake.wait(Math.min(timeoutMs, 1_000), signal)))
+          if (isFresh && own.isFurther()) known = { ...at, facts: at.factsNow() };
         continue;
       }
       const effect = effects[step.do] as (step: DeployStep, at: DeploymentFacts, signal: AbortSignal) => Promise<void>;
@@ -377,7 +381,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
         if (!(await moveDeployment(tx, deployment.id, move, { finished_at: clock.now() }))) return;
         await supersedeOthers(tx, deployment);
         // What fell over before has another in its place.
-        for (const event of ["deployFailed", "siteDown"] as const) await clearAlert(tx, alertOf(deployment, event));
+        await clearAlerts(tx, alertOf(deployment, "deployFailed"), ["deployFailed", "siteDown"]);
         if (attempt !== null) await retire(tx, deployment.id);
       });
       log.info({ deploymentId: deployment.id, from: "deploying", to: "running" }, "deployment");
@@ -389,7 +393,7 @@ function deployEffects(deps: DeployWorkerDeps): Effects {
   };
 }
 
-const alertOf = <Event extends "deployFailed" | "siteDown">(deployment: Deployment, event: Event) => ({
+const alertOf = (deployment: Deployment, event: "deployFailed") => ({
   projectId: deployment.project_id,
   event,
   subject: channelSubject(deployment.channel, deployment.pr_number),
@@ -418,13 +422,14 @@ async function lockForChannel(tx: Db, deployment: Deployment, { held }: { held: 
     .forUpdate()
     .executeTakeFirst();
   if (project === undefined || project.deleting_at !== null || project.suspended_at !== null) return false;
-  if (!(await lockDeployment(tx, deployment.id, "deploying"))) return false;
-  const { held_at, cancel_requested_at } = await tx
+  const asked = await tx
     .selectFrom("deployment")
     .select(["held_at", "cancel_requested_at"])
     .where("id", "=", deployment.id)
-    .executeTakeFirstOrThrow();
-  return cancel_requested_at === null && (held_at !== null) === held;
+    .where("status", "=", "deploying")
+    .forUpdate()
+    .executeTakeFirst();
+  return asked !== undefined && asked.cancel_requested_at === null && (asked.held_at !== null) === held;
 }
 
 /** Ends what the channel served before, or would have after a start. */
