@@ -1,6 +1,6 @@
 import { type DeploymentMetadata, isOciManifest, type Manifest, plural, releaseOf, sourceOf } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
-import { type Insertable, sql } from "kysely";
+import { type Insertable, type InsertObject, sql } from "kysely";
 import { storageProblem } from "../../../fleet/artifacts/storage-limit.ts";
 import { databaseVariable, listReadyBranches } from "../../../fleet/databases/ready.ts";
 import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
@@ -10,7 +10,7 @@ import { lockUser } from "../../../identity/accounts/store.ts";
 import { planOfUser } from "../../../identity/plans/of-user.ts";
 import type { Config } from "../../../settings/settings.ts";
 import type { Db } from "../../../stores/db/pool.ts";
-import type { Deployment, DeploymentTable, Plan, Project } from "../../../stores/db/tables.ts";
+import type { Database, Deployment, DeploymentTable, Plan, Project } from "../../../stores/db/tables.ts";
 import type { Secrets } from "../../../stores/secrets.ts";
 import { enqueue } from "../../../stores/work/queue.ts";
 import { layered } from "../../env/rules.ts";
@@ -187,7 +187,7 @@ export async function insertDeployment(
   const { base, overlay } = await readLayers(tx, secrets, project.id, admission.channel);
   const env = layered(fileEnv, base, overlay);
   const provenance = sourceOf(manifest);
-  const row = {
+  const row: InsertObject<Database, "deployment"> = {
     id,
     project_id: project.id,
     channel: admission.channel,
