@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { limits } from "../limits.ts";
 import { channel, count, id, replyObject, success, timestamp } from "./envelope.ts";
-import { wholeNumber } from "./query.ts";
+import { optionalWholeNumber, wholeNumber } from "./query.ts";
 
 /**
  * queued: it has not been begun. waiting: for room on a node, for the run before it, or for its next attempt. cancel_requested: its
@@ -161,7 +161,7 @@ export const jobRunReply = success({ run: jobRun });
 export const jobRunDetailReply = success({ run: jobRun, attempts: z.array(jobAttempt) });
 
 /** Without an attempt: the newest. */
-export const jobRunLogsQuery = z.strictObject({ attempt: wholeNumber(1, attemptMax, 1).optional() });
+export const jobRunLogsQuery = z.strictObject({ attempt: optionalWholeNumber(1, attemptMax) });
 export const jobRunLogsReply = success({
   attempt: z.int().min(1),
   log: z.string(),
