@@ -1,4 +1,6 @@
 import type { Clock } from "@svc/runtime/clock";
+import { removeOtherCopyDoors } from "../databases/copy-door.ts";
+import type { Owner } from "../engine/engine.ts";
 import { type Probe, probe } from "../health/probe.ts";
 import { type TcpTables, tcpTablesOf } from "../health/sockets.ts";
 import { isPortFree } from "../network/ports.ts";
@@ -16,6 +18,8 @@ export interface Machine {
   /** Whether nobody listens on it at `address` now. */
   isPortFree(address: string, port: number): Promise<boolean>;
   tcpTables: TcpTables;
+  /** Removes the directories of the doors of all copies of databases but these. */
+  removeOtherCopyDoors(owner: Owner, copyIds: readonly string[]): Promise<void>;
   /** GETs a container's health path. Any 2xx or 3xx is healthy. */
   probe(upstream: string, path: string, timeoutMs: number, signal: AbortSignal): Promise<Probe>;
 }
@@ -26,5 +30,6 @@ export const thisMachine = (clock: Clock): Machine => ({
   gates: gateFiles,
   isPortFree,
   tcpTables: tcpTablesOf,
+  removeOtherCopyDoors,
   probe: (upstream, path, timeoutMs, signal) => probe(clock, upstream, path, timeoutMs, signal),
 });

@@ -6,7 +6,7 @@ import { createBackups } from "../backups/backups.ts";
 import { buildLogMaxBytes, createBuilder } from "../build/builder.ts";
 import { createCaptures } from "../captures/captures.ts";
 import type { Config } from "../config.ts";
-import { copyDoorOf, layCopyDoor, removeOtherCopyDoors } from "../databases/copy-door.ts";
+import { copyDoorOf, layCopyDoor } from "../databases/copy-door.ts";
 import { servingInstance } from "../databases/instances.ts";
 import { heldCopies } from "../databases/needed.ts";
 import { socketPathOf } from "../databases/socket-dir.ts";
@@ -83,7 +83,7 @@ export function createWork(options: {
         const [description, proxy] = await Promise.all([engine.describe(), proxyDir.ids()]);
         for (const copyId of copyIds) await layCopyDoor(owner, copyId, description, proxy);
       },
-      removeOthers: (copyIds) => removeOtherCopyDoors(owner, [...copyIds, ...heldCopies(placements.list())]),
+      removeOthers: (copyIds) => machine.removeOtherCopyDoors(owner, [...copyIds, ...heldCopies(placements.list())]),
     },
   });
   const entrances = createEntranceKeeper({

@@ -6,6 +6,7 @@ import { openStatuses } from "@svc/proto";
 import { type Process, pause, type Work, wait } from "../kernel/kernel.ts";
 import type { Op } from "../stores/etcd.ts";
 import { EtcdClient } from "../stores/etcd-client.ts";
+import { EtcdPath } from "../stores/etcd-path.ts";
 import { DatabaseError, releaseAttemptId, type Tables } from "../stores/postgres.ts";
 import type { World } from "../world/world.ts";
 import { limitsOf } from "./leader/snapshot.ts";
@@ -27,7 +28,8 @@ const isPassing = (error: unknown): boolean =>
 
 /** `svc-control after-restore`, which its operator repeats until it works: mirrors `control/src/fleet/recovery/command.ts`. */
 export function* recoverCluster(world: World, process: Process): Work {
-  const client = new EtcdClient(world.kernel, world.etcd, process, world.trouble.etcd, world.cores);
+  process.onUncaught = (error) => world.checks.onUncaught(process.id, error);
+  const client = new EtcdClient(new EtcdPath(world.kernel, world.etcd, process, world.trouble.etcd), world.cores);
   for (;;) {
     try {
       return yield* recoverOnce(world, process, client);

@@ -1,25 +1,41 @@
+import { createFleet, type Fleet } from "@svc/control/fleet/cluster/fleet";
 import { keys } from "@svc/control/fleet/cluster/keys";
+import { type ClusterViews, watchCluster } from "@svc/control/fleet/cluster/views";
+import { createStreams, type Streams } from "@svc/control/fleet/daemons/streams";
 import { defaultTimings } from "@svc/control/fleet/sessions/timings";
+import type { Etcd } from "@svc/control/stores/etcd/client";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { createBell, type Process, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
+import { enter, promiseOf, virtualClock, virtualRandom } from "../kernel/ports.ts";
+import { virtualLog } from "../machines/log.ts";
 import { EtcdClient } from "../stores/etcd-client.ts";
 import { campaign, grantLease } from "../stores/etcd-lease.ts";
+import { createVirtualEtcd, EtcdPath } from "../stores/etcd-path.ts";
 import { DatabaseError, type Notify, type Tables } from "../stores/postgres.ts";
+import { Writers } from "../stores/writers.ts";
 import type { World } from "../world/world.ts";
-import { Fleet } from "./fleet.ts";
 import { lead } from "./leader/leader.ts";
-import { endLostSessions, type LiveSession } from "./sessions/session.ts";
+import { type Ask, registryHost, virtualListener, virtualLoads, virtualRows } from "./rows.ts";
 import { startWorkers } from "./workers.ts";
 
 const serverTtlMs = 6_000;
 const leaderTtlMs = 6_000;
 
-/** One replica of control: owner of sessions, candidate for leader, worker. Everything it knows goes with its process. */
+/** Longer than any world goes on. */
+const longMs = 86_400_000;
+
+/**
+ * One replica of control: what it knows of the cluster and the streams of daemons are the product's; what leads and works are
+ * shells that were written again. Everything that it knows goes with its process.
+ */
 export class Replica {
   readonly process: Process;
+  readonly path: EtcdPath;
   readonly client: EtcdClient;
-  roster = new Map<string, LiveSession>();
-  fleet: Fleet;
+  /** Of the newest life; there is none before the first. */
+  views!: ClusterViews;
+  fleet!: Fleet;
+  streams: Streams | null = null;
   clusterEpoch = 1;
   /** Until then Postgres does not hear it. */
   databaseCutUntilMs = 0;
@@ -39,10 +55,9 @@ export class Replica {
     this.id = name;
     this.process = world.newProcess(name, clock);
     this.process.alive = false;
-    this.client = new EtcdClient(world.kernel, world.etcd, this.process, world.trouble.etcd, world.cores);
-    this.fleet = new Fleet(this.client, world.values, this.process.scope);
-    this.process.scope.drop();
-    this.client.forget();
+    this.path = new EtcdPath(world.kernel, world.etcd, this.process, world.trouble.etcd);
+    this.client = new EtcdClient(this.path, world.cores);
+    this.process.onUncaught = (error) => world.checks.onUncaught(this.id, error);
   }
 
   get scope(): Scope {
@@ -54,32 +69,38 @@ export class Replica {
     this.process.start();
     this.lives += 1;
     this.id = `${this.name}.${this.lives}`;
-    this.roster = new Map();
+    this.streams = null;
     this.isReady = false;
     this.leads = false;
     const { world, scope, process } = this;
-    this.fleet = new Fleet(this.client, world.values, scope);
+    const clock = virtualClock(process);
+    const log = virtualLog(process);
+    const listener = virtualListener(process);
+    enter(process, () => {
+      const etcd = createVirtualEtcd(this.path, log, new Writers(this.id, world.checks.sessionOf).of);
+      this.views = watchCluster(etcd, log);
+      this.fleet = createFleet(this.views, clock);
+      // Whatever may fail in it is tried again for as long as this.
+      void this.views.ready(longMs).then(() => scope.spawn(this.begin(etcd, listener)));
+    });
     const heard: Notify = (topic) => {
       if (topic === "task") this.bells.tasks.ring();
       if (topic === "route") this.bells.routes.ring();
       if (topic === "work") this.bells.work.ring();
-      if (topic === "node") this.rollCall();
+      if (topic === "node") listener.heardOfNodes();
     };
     world.postgres.listeners.add({ process, life: process.life, heard });
-    scope.spawn(this.begin());
   }
 
-  private *begin(): Work {
+  private *begin(etcd: Etcd, listener: ReturnType<typeof virtualListener>): Work {
     const { world, scope } = this;
     this.clusterEpoch = yield* this.insist((tables) => tables.clusterEpoch);
-    while (!this.fleet.isReady) yield* wait(pause(50));
-    this.fleet.hasLooked = true;
     yield* this.requireRecovered();
-    endLostSessions(this);
+    enter(this.process, () => {
+      this.streams = this.openStreams(etcd, listener);
+    });
     this.isReady = true;
     scope.spawn(this.announce());
-    scope.spawn(this.keepRoll());
-    scope.spawn(this.lookAfterStreams());
     startWorkers(this);
     campaign({
       client: this.client,
@@ -114,12 +135,10 @@ export class Replica {
     for (;;) {
       try {
         const lease = yield* grantLease(client, serverTtlMs, this.scope, world.heldLeases);
-        const value = world.values.textOf({ serverId: id });
+        const value = world.values.textOf({ serverId: id, startedAt: this.process.now().toISOString() });
         const put = { put: { key: keys.server(id), value, leaseId: lease.id } };
         yield* wait(client.txn({ guards: [], ops: [put], writer: { by: "server", serverId: id } }));
-        const bell = createBell();
-        lease.onLost(bell.ring);
-        while (!lease.isOver) yield* wait(bell.wait(60_000));
+        yield* lease.ended();
       } catch (error) {
         if (!(error instanceof EtcdError || error instanceof UnknownOutcome)) throw error;
       }
@@ -127,55 +146,30 @@ export class Replica {
     }
   }
 
-  private *lookAfterStreams(): Work {
-    const { process } = this;
-    for (;;) {
-      yield* wait(pause(1_000));
-      for (const session of [...this.roster.values()]) {
-        const { stream } = session;
-        if (stream.connection.stuckMs("back") >= defaultTimings.stuckAfterMs) {
-          stream.close({ why: "go away", reconnectAfterMs: defaultTimings.renewEveryMs, reason: "stuck" });
-        } else if (stream.renewedAtMs !== null) session.noteSilence(process.monoMs() - stream.renewedAtMs);
-      }
-    }
+  /** Every stream of this life. */
+  private openStreams(etcd: Etcd, listener: ReturnType<typeof virtualListener>): Streams {
+    const { process, views, id: serverId, clusterEpoch: epoch } = this;
+    return createStreams({
+      ...{ etcd, views, serverId, listener, timings: defaultTimings },
+      ...{ clock: virtualClock(process), random: virtualRandom(process), log: virtualLog(process) },
+      authority: { clusterId: "cluster", epoch },
+      // Nobody replaces authorities here.
+      leaves: { require: async () => {} },
+      registry: { host: registryHost },
+      rows: virtualRows(this.ask),
+      loads: virtualLoads(this.ask),
+      certificates: null,
+      tunnels: { holders: () => [], endOf() {} },
+      stopping: new AbortController().signal,
+    });
   }
 
-  private *keepRoll(): Work {
-    for (;;) {
-      yield* wait(pause(defaultTimings.rollCallEveryMs));
-      this.rollCall();
-    }
-  }
-
-  /** Ends the streams of those who may no longer speak. A database that does not answer ends nothing. */
-  rollCall(): void {
-    const own = this;
-    this.scope.spawn(
-      (function* (): Work {
-        const sessions = [...own.roster.values()];
-        const rows = yield* own.transact((tables) =>
-          sessions.map(({ daemonId }) => {
-            const node = tables.nodes.get(daemonId);
-            return (
-              node && { lifecycle: node.lifecycle, incarnation: node.incarnation, quarantinedAt: node.quarantinedAt }
-            );
-          }),
-        );
-        for (const [index, session] of sessions.entries()) {
-          const row = rows[index];
-          if (row === undefined) continue;
-          if (row.lifecycle !== "active" || row.incarnation > session.incarnation)
-            session.stream.close({ why: "fenced" });
-          else if (row.quarantinedAt !== null && session.stream.ending === null) {
-            session.stream.close({ why: "go away", reconnectAfterMs: 60_000, reason: "quarantined" });
-          }
-        }
-      })(),
-      (error) => {
-        if (!(error instanceof DatabaseError)) throw error;
-      },
+  /** `transact` for code that awaits promises. */
+  private readonly ask: Ask = (work) =>
+    promiseOf(
+      this.scope,
+      this.world.postgres.transact(this.process, () => this.databaseCutUntilMs, work),
     );
-  }
 
   *transact<T>(work: (tables: Tables, notify: Notify) => T): Work<T> {
     return yield* wait(this.world.postgres.transact(this.process, () => this.databaseCutUntilMs, work));
@@ -197,7 +191,7 @@ export class Replica {
     if (!this.process.alive) return;
     this.leads = false;
     this.process.kill();
-    this.client.forget();
+    this.path.forget();
     for (const each of this.world.postgres.listeners) {
       if (each.process === this.process) this.world.postgres.listeners.delete(each);
     }

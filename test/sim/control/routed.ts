@@ -16,9 +16,9 @@ import type { Replica } from "./replica.ts";
 /** What edges were told and what they serve, by etcd itself at this moment: mirrors `control/src/fleet/routes/routing.ts`. */
 export function* readRouting({ client, world: { values } }: Replica, host: string): Work<Routing> {
   const metaEntry = yield* client.get(keys.routesMeta);
-  const meta = metaEntry === null ? null : values.of<{ meta: RoutesMetaValue }>(metaEntry.value).meta;
+  const meta = metaEntry === null ? null : values.of<RoutesMetaValue>(metaEntry.value);
   const routeEntry = yield* client.get(keys.route(host));
-  const route = routeEntry === null ? null : values.of<{ entry: RouteEntry }>(routeEntry.value).entry;
+  const route = routeEntry === null ? null : values.of<RouteEntry>(routeEntry.value);
   // After the table: what edges have acknowledged by now counts against it, or against a newer one.
   const { entries } = yield* client.range(prefix.edges);
   const applied = new Map(

@@ -228,7 +228,7 @@ function* readFacts(replica: Replica, id: string): Work<{ facts: DeployFacts; ro
   let run: RunValue | null = null;
   if (row.releaseAttempt > 0 && row.releaseNodeId !== null) {
     const attemptId = releaseAttemptId(id, row.releaseAttempt);
-    run = fleet.findRun(row.releaseNodeId, attemptId)?.value ?? null;
+    run = runOn(fleet, row.releaseNodeId, attemptId)?.run ?? null;
     if (run === null) {
       const found = yield* client.get(keys.run(row.releaseNodeId, attemptId));
       run = found === null ? null : world.values.of<RunValue>(found.value);
@@ -287,11 +287,9 @@ function* deploy(replica: Replica, item: WorkRow, scope: Scope): Work<Outcome> {
   const { fleet, world } = replica;
   const { deploymentId } = item;
   const bell = createBell();
-  const stops = [fleet.placements, fleet.observations, fleet.runs, fleet.routes, fleet.edges].map((view) =>
-    view.subscribe(() => bell.ring()),
-  );
+  const stops = (["placements", "runs", "routes", "edges"] as const).map((what) => fleet.onChange(what, bell.ring));
   scope.onEnd(() => {
-    for (const stop of stops) stop();
+    for (const stop of stops) stop[Symbol.dispose]();
   });
   for (;;) {
     const at = yield* readFacts(replica, deploymentId);
@@ -470,36 +468,36 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         changedAt: process.now().toISOString(),
       };
       yield* setRun(nodeId, run, null);
-      yield* seen(() => fleet.findRun(nodeId, attemptId) !== null);
+      yield* seen(() => runOn(fleet, nodeId, attemptId) !== null);
       return;
     }
     case "withdrawRelease": {
       if (at.releaseNodeId === null) return;
       const nodeId = at.releaseNodeId;
       const { attemptId } = step.run;
-      const found = fleet.findRun(nodeId, attemptId);
-      if (found === null || found.value.state !== step.run.state) return;
+      const found = runOn(fleet, nodeId, attemptId);
+      if (found === null || found.run.state !== step.run.state) return;
       const next: RunValue = { ...step.run, state: "not_started", changedAt: process.now().toISOString() };
       yield* setRun(nodeId, next, found.modRevision);
-      yield* seen(() => fleet.findRun(nodeId, attemptId)?.value.state !== step.run.state);
+      yield* seen(() => runOn(fleet, nodeId, attemptId)?.run.state !== step.run.state);
       return;
     }
     case "cancelRelease": {
       if (at.releaseNodeId === null) return;
       const nodeId = at.releaseNodeId;
       yield* cancelRun(replica, nodeId, step.run.attemptId);
-      yield* seen(() => fleet.findRun(nodeId, step.run.attemptId)?.value.cancel !== false);
+      yield* seen(() => runOn(fleet, nodeId, step.run.attemptId)?.run.cancel !== false);
       return;
     }
     case "grantRelease": {
       if (at.releaseNodeId === null) return;
       const nodeId = at.releaseNodeId;
-      const found = fleet.findRun(nodeId, step.run.attemptId);
-      if (found === null || found.value.state !== "accepted") return;
+      const found = runOn(fleet, nodeId, step.run.attemptId);
+      if (found === null || found.run.state !== "accepted") return;
       const token = `token-${process.random.int(0, 1_000_000_000)}`;
-      const granted: RunValue = { ...found.value, state: "granted", token, changedAt: process.now().toISOString() };
+      const granted: RunValue = { ...found.run, state: "granted", token, changedAt: process.now().toISOString() };
       yield* setRun(nodeId, granted, found.modRevision);
-      yield* seen(() => fleet.findRun(nodeId, step.run.attemptId)?.value.state !== "accepted");
+      yield* seen(() => runOn(fleet, nodeId, step.run.attemptId)?.run.state !== "accepted");
       return;
     }
     case "recordRelease":
@@ -516,6 +514,12 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
   }
 }
 
+/** The attempt, if that node has it. */
+function runOn(fleet: Replica["fleet"], nodeId: string, attemptId: string) {
+  const found = fleet.findRun(attemptId);
+  return found?.nodeId === nodeId ? found : null;
+}
+
 /** Which node would take the release command at this moment, or how many do not and why. */
 function* placeRelease(replica: Replica, at: DeploymentRow): Work<Decision> {
   const { fleet } = replica;
@@ -525,10 +529,9 @@ function* placeRelease(replica: Replica, at: DeploymentRow): Work<Decision> {
       .map((node) => ({ ...node })),
   );
   const placed = new Map(
-    [...fleet.placements.values].map(([key, { value, modRevision }]) => [
-      value.placementId,
-      { ...value, nodeId: key.slice(prefix.placements.length).split("/")[0] ?? "", modRevision },
-    ]),
+    fleet
+      .placements()
+      .map(({ nodeId, placement, modRevision }) => [placement.placementId, { ...placement, nodeId, modRevision }]),
   );
   const observed = new Map(
     [...placed.values()].flatMap(({ placementId, nodeId }) => {

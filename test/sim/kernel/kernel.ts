@@ -336,6 +336,14 @@ export const pause =
   (done, _fail, scope) =>
     void scope.after(ms, "pause", () => done(undefined));
 
+/** Waits for a promise of the product's code. */
+export const waitFor =
+  <T>(begin: () => Promise<T>): Wait<T> =>
+  (done, fail, { process }) => {
+    process.kernel.stir(process);
+    begin().then(done, fail);
+  };
+
 /** The doorbell of a loop: see `control/src/wake.ts`. */
 export interface Bell {
   ring(): void;

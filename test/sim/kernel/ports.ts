@@ -1,6 +1,6 @@
 import type { Clock, Timer } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
-import type { Process, Scope } from "./kernel.ts";
+import type { Process, Scope, Wait } from "./kernel.ts";
 
 // What the product's own code is handed in the virtual world. Each port belongs to one life of a process: once that is
 // over it never settles or calls anything again, so no code of that life goes on.
@@ -68,4 +68,16 @@ export function createAnswer<T>(scope: Scope): Answer<T> {
     resolve: (value, afterMs, tag) => settle(afterMs, tag, () => resolve(value)),
     reject: (error, afterMs, tag) => settle(afterMs, tag, () => reject(error)),
   };
+}
+
+/** What a shell waits for, for code that awaits promises; it never settles once `scope` is over. */
+export function promiseOf<T>(scope: Scope, what: Wait<T>): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const settle = (act: () => void): void => void (!scope.isOver && enter(scope.process, act));
+  what(
+    (value) => settle(() => resolve(value)),
+    (error) => settle(() => reject(error)),
+    scope,
+  );
+  return promise;
 }

@@ -126,7 +126,7 @@ export class AgentMachine {
       world.replicas.map(({ name }) => urlOf(name)),
       random,
     );
-    const transport = virtualTransport(scope, world, endpoints, {
+    const transport = virtualTransport(scope, this, endpoints, {
       sent: (message) => this.sent(message),
       received: (message) => void (message.case === "assign" && assigns.push(message.value as Assign)),
     });
@@ -196,13 +196,9 @@ export class AgentMachine {
     });
   }
 
-  /** What the agent says to control, with what that knows of it by its certificate. */
+  /** What the agent says to control, which the checks look at. */
   private sent({ case: kind, value }: Message): Message {
     const { checks } = this.world;
-    if (kind === "hello") {
-      const { nodeId, incarnation, memoryMb } = this;
-      return { case: kind, value: { ...(value as object), nodeId, incarnation, memoryMb } };
-    }
     if (kind === "applied") {
       const { resync, rejects } = value as { resync: boolean; rejects: { reason: string }[] };
       if (resync) checks.onResync(this.nodeId, rejects[0]?.reason ?? "");

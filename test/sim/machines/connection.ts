@@ -70,7 +70,8 @@ export class Connection {
     return direction === "forth" ? { from: this.client, to: this.server } : { from: this.server, to: this.client };
   }
 
-  send(direction: "forth" | "back", message: unknown): void {
+  /** `taken` is called when the other side has read it. */
+  send(direction: "forth" | "back", message: unknown, taken: () => void = () => {}): void {
     if (!this.isOpen) return;
     const { network } = this;
     const { kernel } = network;
@@ -95,6 +96,7 @@ export class Connection {
       "message",
       () => {
         unread.shift();
+        if (from.life === from.process.life) taken();
         for (let time = 0; time < times; time += 1) if (this.isOpen && to.life === to.process.life) to.receive(message);
       },
       to.process,

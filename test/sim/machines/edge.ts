@@ -57,8 +57,7 @@ export class EdgeMachine {
         hello: () => ({
           case: "hello",
           value: {
-            edgeId: this.id,
-            instanceId: `${this.id}.${this.lives}`,
+            ...{ instanceId: `${this.id}.${this.lives}`, bootId: "1", address: this.id, version: "1" },
             clusterEpoch: this.applied.clusterEpoch,
             generation: this.applied.generation,
           },

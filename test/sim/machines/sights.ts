@@ -46,6 +46,8 @@ export function virtualMachine(scope: Scope, docker: Docker, bootId: string): Ma
         const open = `   1: 020011AC:${portText} 010011AC:D431 01 00000000:00000000 00:00000000 00000000 0 0 1`;
         return [["  sl  local_address rem_address   st", ...(docker.isOpen(container.name) ? [open] : [])].join("\n")];
       }),
+    // There are no copies here.
+    removeOtherCopyDoors: async () => {},
     probe(upstream, path, timeoutMs, signal) {
       const answer = createAnswer<{ healthy: boolean; seen: string; hint: string }>(scope);
       const port = Number(upstream.split(":").at(-1));

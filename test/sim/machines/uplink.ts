@@ -4,7 +4,7 @@ import { NodeService } from "@svc/proto/node";
 import type { Endpoints } from "@svc/uplink";
 import type { Scope } from "../kernel/kernel.ts";
 import { createAnswer, enter } from "../kernel/ports.ts";
-import type { World } from "../world/world.ts";
+import type { AgentMachine } from "./agent.ts";
 import type { Message, Stream } from "./link.ts";
 
 /** The name of a replica as an address, and back. */
@@ -17,7 +17,7 @@ export const replicaAt = (url: string): string => new URL(url).hostname.replace(
  */
 export function virtualTransport(
   scope: Scope,
-  world: World,
+  machine: AgentMachine,
   endpoints: Endpoints,
   on: {
     /** What is sent, as it goes on. */
@@ -26,6 +26,7 @@ export function virtualTransport(
   },
 ): Transport {
   const { process } = scope;
+  const { world } = machine;
   const refused = (): ConnectError => new ConnectError("nobody is there", Code.Unavailable);
 
   const call = <T>(name: string, signal: AbortSignal | undefined, reply: () => T): Promise<T> => {
@@ -65,7 +66,7 @@ export function virtualTransport(
     async stream(method, signal, _timeoutMs, _header, input) {
       const inbox = createInbox<MessageShape<typeof method.output>>();
       const hear = (act: () => void): void => void (!scope.isOver && enter(process, act));
-      const stream: Stream | null = world.connectAgent(process, replicaAt(endpoints.current()), {
+      const stream: Stream | null = world.connectAgent(machine, replicaAt(endpoints.current()), {
         message: (message) =>
           hear(() => {
             on.received(message);

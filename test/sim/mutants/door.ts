@@ -3,6 +3,10 @@ import type { nextStep } from "@svc/agent/placements/steps";
 import type { judge } from "@svc/agent/runs/gate";
 import type { toStatus } from "@svc/agent/runs/outcome";
 import type { nextRun } from "@svc/agent/runs/transitions";
+import type { answered as assignAnswered } from "@svc/control/fleet/sessions/outbox";
+import type { takeSessionKey } from "@svc/control/fleet/sessions/session-key";
+import type { stepResume } from "@svc/control/stores/etcd/resume";
+import type { answered, granted } from "@svc/control/stores/etcd/validity";
 
 /** What may be replaced, by its name. */
 export interface Patchable {
@@ -11,6 +15,11 @@ export interface Patchable {
   judge: typeof judge;
   toStatus: typeof toStatus;
   nextRun: typeof nextRun;
+  assignAnswered: typeof assignAnswered;
+  takeSessionKey: typeof takeSessionKey;
+  stepResume: typeof stepResume;
+  granted: typeof granted;
+  answered: typeof answered;
 }
 
 /** Each makes a function of the real one. */

@@ -1,4 +1,6 @@
-import type { Validity } from "@svc/control/stores/etcd/validity";
+import type { SessionKey } from "@svc/control/fleet/sessions/session-key";
+import type { Guard } from "@svc/control/stores/etcd/txn";
+import { granted, type Validity } from "@svc/control/stores/etcd/validity";
 import { type Cores, realCores } from "../cores.ts";
 import type { Patches } from "./door.ts";
 
@@ -13,7 +15,7 @@ interface Mutant {
   foundBySeed?: number;
   /** In a module of the product. Made anew for every run, so that what it remembers is of that run only. */
   patches?: Patches;
-  /** In a shell of control or an edge, or in what agents stand on. Likewise. */
+  /** In a shell of a leader, a worker or an edge, or in what agents stand on. Likewise. */
   double?(real: Cores): Cores;
 }
 
@@ -37,28 +39,28 @@ const mutants = {
   },
   M2: {
     breaks: "a watch resumes from the revision in the header of its creation",
-    double: (real) => ({
-      ...real,
-      stepResume: (...[resume, response]: Parameters<Cores["stepResume"]>) => {
-        const step = real.stepResume(resume, response);
+    patches: {
+      stepResume: (real) => (resume, response) => {
+        const step = real(resume, response);
         if (step.do !== "continue" || !response.created) return step;
         return { ...step, resume: { ...step.resume, nextRevision: (response.header?.revision ?? 0n) + 1n } };
       },
-    }),
+    },
   },
   M3: {
     breaks: "a lease is given up after twice its time",
-    double: (real) => ({
-      ...real,
-      lease: {
-        ...real.lease,
-        granted: (sentAtMs, ttlMs) => lateLease(real.lease.granted(sentAtMs, ttlMs), ttlMs),
-        answered: (...args) => {
-          const next = real.lease.answered(...args);
+    patches: {
+      granted:
+        (real) =>
+        (...[sentAtMs, ttlMs]) =>
+          lateLease(real(sentAtMs, ttlMs), ttlMs),
+      answered:
+        (real) =>
+        (...args) => {
+          const next = real(...args);
           return next === null || next === args[0] ? next : lateLease(next, next.ttlMs);
         },
-      },
-    }),
+    },
   },
   M4: {
     breaks: "a new leader runs every release command that it finds under way",
@@ -85,35 +87,50 @@ const mutants = {
   },
   M7: {
     breaks: "old containers are removed before the edges have the new table",
-    foundBySeed: 45,
+    foundBySeed: 48,
     double: (real) => ({ ...real, shell: { ...real.shell, waitsForEdges: false } }),
   },
   M8: {
-    breaks: "reports are written without the guard of the session",
-    double: (real) => ({ ...real, shell: { ...real.shell, guardsSessions: false } }),
+    breaks: "what a session writes is guarded by whichever session is there",
+    patches: {
+      takeSessionKey:
+        (real) =>
+        async (...args) => {
+          const [{ etcd }, { key: at }] = args;
+          const write: SessionKey["write"] = async (ops, guards = []) => {
+            const present = await etcd.get(at);
+            const guard: Guard =
+              present === null
+                ? { key: at, compare: "absent" }
+                : { key: at, compare: "modRevision", value: present.modRevision };
+            return etcd.txn({ guards: [guard, ...guards], ops, orElse: [{ get: { key: at } }] });
+          };
+          return {
+            epoch: (await real(...args)).epoch,
+            write,
+            update: async (value) => void (await write([{ put: { key: at, value } }])),
+            release: async () => void (await write([{ delete: { key: at } }]).catch(() => {})),
+          };
+        },
+    },
   },
   M9: {
     breaks: "the holder of a lease counts from when the answer came",
-    foundBySeed: 61,
-    double: (real) => ({
-      ...real,
-      lease: {
-        ...real.lease,
-        answered: (validity, ttlSeconds, nowMs) => {
-          const next = real.lease.answered(validity, ttlSeconds, nowMs);
-          return next === null || next === validity ? next : real.lease.granted(nowMs, next.ttlMs);
-        },
+    foundBySeed: 50_004,
+    patches: {
+      answered: (real) => (validity, ttlSeconds, nowMs) => {
+        const next = real(validity, ttlSeconds, nowMs);
+        return next === null || next === validity ? next : granted(nowMs, next.ttlMs);
       },
-    }),
+    },
   },
   M10: {
     breaks: "control does not begin anew when an agent asks for it",
-    foundBySeed: 260,
-    double: (real) => ({
-      ...real,
-      assignAnswered: (outbox, answer) =>
-        answer.resync ? { ...outbox, waitsFor: null } : real.assignAnswered(outbox, answer),
-    }),
+    foundBySeed: 1002,
+    patches: {
+      assignAnswered: (real) => (outbox, answer) =>
+        answer.resync ? { ...outbox, waitsFor: null } : real(outbox, answer),
+    },
   },
   M11: {
     breaks: "the agent acts before its journal is on disk",

@@ -1,5 +1,6 @@
 /**
- * Functions of the product that a planted bug may replace, by the file that exports them. The product knows nothing of it: what
+ * Functions of the product that a planted bug may replace, by the file that exports them, and their names as bugs know them where
+ * others have the same. The product knows nothing of it: what
  * loads these files in a simulation (`main.ts`, and `vitest.config.ts` in tests) puts a door before them.
  */
 const patchable: Readonly<Record<string, readonly string[]>> = {
@@ -8,6 +9,10 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "agent/src/runs/gate.ts": ["judge"],
   "agent/src/runs/outcome.ts": ["toStatus"],
   "agent/src/runs/transitions.ts": ["nextRun"],
+  "control/src/fleet/sessions/outbox.ts": ["answered as assignAnswered"],
+  "control/src/fleet/sessions/session-key.ts": ["takeSessionKey"],
+  "control/src/stores/etcd/resume.ts": ["stepResume"],
+  "control/src/stores/etcd/validity.ts": ["answered", "granted"],
 };
 
 const doorUrl = new URL("./door.ts", import.meta.url);
@@ -22,11 +27,12 @@ export function patchedSource(address: string, read: () => string): string | nul
   const names = Object.entries(patchable).find(([path]) => address.endsWith(`/${path}`))?.[1];
   if (names === undefined) return null;
   let source = read();
-  for (const name of names) {
-    const declared = `export function ${name}(`;
-    if (!source.includes(declared)) throw new Error(`${address} has no function ${name}: see test/sim/mutants`);
-    source = source.replace(declared, `function ${name}(`);
-    source += `\nconst ${name}AtDoor = door("${name}", ${name});\nexport { ${name}AtDoor as ${name} };\n`;
+  for (const each of names) {
+    const [name, atDoor = name] = each.split(" as ");
+    const declared = new RegExp(`^export ((?:async )?function ${name}\\()`, "m");
+    if (!declared.test(source)) throw new Error(`${address} has no function ${name}: see test/sim/mutants`);
+    source = source.replace(declared, "$1");
+    source += `\nconst ${name}AtDoor = door("${atDoor}", ${name});\nexport { ${name}AtDoor as ${name} };\n`;
   }
   const from = address.startsWith("file:") ? doorUrl.href : doorUrl.pathname;
   return `${source}import { door } from ${JSON.stringify(from)};\n`;

@@ -1,108 +1,19 @@
-import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/etcd/errors";
-import type { Guard } from "@svc/control/stores/etcd/txn";
-import type { Validity } from "@svc/control/stores/etcd/validity";
-import { backOffMs } from "@svc/runtime/retry";
-import { type Bell, createBell, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
+import * as product from "@svc/control/stores/etcd/index";
+import { createBell, type Scope, type Work, wait, waitFor } from "../kernel/kernel.ts";
+import { enter } from "../kernel/ports.ts";
 import type { Op, TxnResult } from "./etcd.ts";
-import { type EtcdClient, View } from "./etcd-client.ts";
+import type { EtcdClient } from "./etcd-client.ts";
 
-/** A lease that is kept alive until it is revoked or lost: mirrors `control/src/stores/etcd/lease.ts`. */
-export class HeldLease {
-  isOver = false;
-  private validity: Validity;
-  private streamNumber = 0;
-  private readonly listeners: (() => void)[] = [];
+/** What somebody counts on, for the checks. */
+export interface HeldLease {
+  readonly isHolderAlive: boolean;
+  isHeld(): boolean;
+}
 
-  private readonly client: EtcdClient;
+/** The product's lease, as a loop that is still a generator waits for its end. */
+interface Lease {
   readonly id: bigint;
-  private readonly scope: Scope;
-  /** Every lease that somebody holds, for the checks. */
-  private readonly held: Map<bigint, HeldLease>;
-
-  constructor(client: EtcdClient, id: bigint, start: Validity, scope: Scope, held: Map<bigint, HeldLease>) {
-    this.client = client;
-    this.id = id;
-    this.scope = scope;
-    this.held = held;
-    this.validity = start;
-    held.set(id, this);
-    this.check();
-  }
-
-  private get clockMs(): number {
-    return this.client.process.bootMs();
-  }
-
-  /** By the clock and not by a timer. */
-  remainingMs(): number {
-    return this.isOver ? 0 : Math.max(0, this.validity.untilMs - this.clockMs);
-  }
-
-  get isHolderAlive(): boolean {
-    return !this.scope.isOver;
-  }
-
-  onLost(listener: () => void): void {
-    if (this.isOver) listener();
-    else this.listeners.push(listener);
-  }
-
-  private check(): void {
-    if (this.isOver || this.scope.isOver) return;
-    this.act();
-    if (!this.isOver) {
-      this.scope.after(this.client.cores.lease.checkInMs(this.validity, this.clockMs), "lease check", () =>
-        this.check(),
-      );
-    }
-  }
-
-  private act(): void {
-    switch (this.client.cores.lease.leaseAction(this.validity, this.clockMs)) {
-      case "lost":
-        this.end();
-        return;
-      case "reopen":
-      case "ask":
-        this.ask();
-        return;
-      case "wait":
-        return;
-    }
-  }
-
-  private ask(): void {
-    const { lease } = this.client.cores;
-    this.streamNumber += 1;
-    const mine = this.streamNumber;
-    this.validity = lease.asked(this.validity, this.clockMs);
-    this.client.keepAlive(this.id)(
-      (ttlSeconds) => {
-        if (this.isOver || mine !== this.streamNumber) return;
-        const next = lease.answered(this.validity, ttlSeconds, this.clockMs);
-        if (next === null) this.end();
-        else this.validity = next;
-      },
-      () => {
-        if (this.isOver || mine !== this.streamNumber) return;
-        this.validity = lease.disconnected(this.validity, this.clockMs);
-      },
-      this.scope,
-    );
-  }
-
-  private end(): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    this.held.delete(this.id);
-    for (const listener of this.listeners) listener();
-  }
-
-  revoke(): void {
-    if (this.isOver) return;
-    this.end();
-    this.client.revoke(this.id);
-  }
+  ended(): Work;
 }
 
 /** @throws EtcdError when none could be had */
@@ -111,63 +22,54 @@ export function* grantLease(
   ttlMs: number,
   scope: Scope,
   held: Map<bigint, HeldLease>,
-): Work<HeldLease> {
-  const { id, sentAtMs, ttlSeconds } = yield* client.grant(ttlMs);
-  const { lease } = client.cores;
-  const start = lease.granted(sentAtMs, Math.min(ttlMs, Number(ttlSeconds) * 1000));
-  if (lease.leaseAction(start, client.process.bootMs()) === "lost") {
-    throw new EtcdError("TIMEOUT", "the lease was granted too late");
-  }
-  return new HeldLease(client, id, start, scope, held);
+): Work<Lease> {
+  const lease = yield* wait(waitFor(() => product.grantLease(client.etcd, { ttlMs })));
+  const { id, signal } = lease;
+  held.set(id, {
+    get isHolderAlive() {
+      return !scope.isOver;
+    },
+    isHeld: () => lease.remainingMs() > 0,
+  });
+  const bell = createBell();
+  signal.addEventListener("abort", () => {
+    held.delete(id);
+    bell.ring();
+  });
+  return {
+    id,
+    *ended() {
+      while (!signal.aborted) yield* wait(bell.wait(60_000));
+    },
+  };
 }
 
-/** The right to decide: mirrors `control/src/stores/etcd/campaign.ts`. */
+/** The product's right to decide, for loops that are still generators: what they do ends with its scope. */
 export class Leadership {
-  isOver = false;
-  private readonly client: EtcdClient;
-  private readonly key: string;
   readonly epoch: bigint;
-  private readonly serverId: string;
-  private readonly lease: HeldLease;
   readonly scope: Scope;
+  private readonly client: EtcdClient;
+  private readonly serverId: string;
+  private readonly office: product.Leadership;
 
-  constructor(client: EtcdClient, key: string, epoch: bigint, serverId: string, lease: HeldLease, scope: Scope) {
+  constructor(client: EtcdClient, serverId: string, office: product.Leadership, scope: Scope) {
     this.client = client;
-    this.key = key;
-    this.epoch = epoch;
     this.serverId = serverId;
-    this.lease = lease;
+    this.office = office;
+    this.epoch = office.epoch;
     this.scope = scope;
   }
 
-  end(): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    this.scope.end();
+  /** By the clock. */
+  get isHeld(): boolean {
+    return this.office.isHeld();
   }
 
-  private refuse(): never {
-    this.end();
-    throw new LeadershipLost("no longer the leader");
-  }
-
-  *txn(ops: readonly Op[], guards: readonly Guard[] = []): Work<TxnResult> {
-    if (this.isOver || this.lease.remainingMs() <= 0) return this.refuse();
-    const result = yield* wait(
-      this.client.txn({
-        guards: [{ key: this.key, compare: "createRevision", value: this.epoch }, ...guards],
-        ops,
-        orElse: [{ get: { key: this.key } }],
-        writer: { by: "leader", serverId: this.serverId, epoch: this.epoch },
-      }),
-    );
-    if (!result.succeeded && result.reads[0]?.createRevision !== this.epoch) return this.refuse();
-    return result.succeeded ? result : { ...result, reads: [] };
+  *txn(ops: readonly Op[], guards: readonly product.Guard[] = []): Work<TxnResult> {
+    const writer = { by: "leader", serverId: this.serverId, epoch: this.epoch } as const;
+    return yield* wait(waitFor(() => this.client.as(writer, () => this.office.txn(ops, guards))));
   }
 }
-
-const backOff = { firstMs: 100, maxMs: 8_000 };
-const lookAgainMs = 60_000;
 
 /** Stands for election for ever; `lead` begins the leader's work in the scope of the leadership. */
 export function campaign(options: {
@@ -181,62 +83,33 @@ export function campaign(options: {
   lead: (leadership: Leadership) => void;
 }): void {
   const { client, key, id, ttlMs, scope, held } = options;
-  const bell: Bell = createBell();
-  const view = new View(client, key, (entry) => entry, scope);
-  view.subscribe(() => bell.ring());
+  const { kernel, process, store } = client;
+  const stopping = new AbortController();
+  scope.onEnd(() => stopping.abort());
 
-  function* candidate(): Work {
-    const lease = yield* grantLease(client, ttlMs, scope, held);
-    lease.onLost(() => bell.ring());
-    try {
-      while (!lease.isOver) {
-        const result = yield* wait(
-          client.txn({
-            guards: [{ key, compare: "absent" }],
-            ops: [{ put: { key, value: options.valueOf(id), leaseId: lease.id } }, { get: { key } }],
-            orElse: [{ get: { key } }],
-            writer: { by: "server", serverId: id },
-          }),
-        );
-        const entry = result.reads[0];
-        if (!entry) throw new EtcdError("REFUSED", "a claim without an answer");
-        if (entry.leaseId === lease.id) return yield* hold(entry.createRevision, lease);
-        const untilMs = client.process.monoMs() + lookAgainMs;
-        for (;;) {
-          const isVacant = view.revision >= entry.modRevision && view.get(key) === undefined;
-          const leftMs = untilMs - client.process.monoMs();
-          if (isVacant || lease.isOver || leftMs <= 0) break;
-          yield* wait(bell.wait(leftMs));
-        }
-      }
-    } finally {
-      lease.revoke();
-    }
-  }
-
-  function* hold(epoch: bigint, lease: HeldLease): Work {
-    const leadership = new Leadership(client, key, epoch, id, lease, scope.child());
-    const isGone = () => view.revision >= epoch && view.get(key)?.createRevision !== epoch;
-    client.kernel.note(() => `${id} leads, epoch ${epoch}`);
-    leadership.scope.onEnd(bell.ring);
+  async function lead(office: product.Leadership): Promise<void> {
+    const leadership = new Leadership(client, id, office, scope.child());
+    const leaseId = store.get(key)?.leaseId ?? 0n;
+    kernel.note(() => `${id} leads, epoch ${office.epoch}`);
+    held.set(leaseId, {
+      get isHolderAlive() {
+        return !scope.isOver;
+      },
+      isHeld: office.isHeld,
+    });
     options.lead(leadership);
-    while (!lease.isOver && !isGone() && !leadership.isOver) yield* wait(bell.wait(lookAgainMs));
-    leadership.end();
-    client.kernel.note(() => `${id} no longer leads, epoch ${epoch}`);
+    await new Promise<void>((resolve) => {
+      office.signal.addEventListener("abort", () => resolve(), { once: true });
+      if (office.signal.aborted) resolve();
+    });
+    held.delete(leaseId);
+    leadership.scope.end();
+    kernel.note(() => `${id} no longer leads, epoch ${office.epoch}`);
   }
 
-  function* stand(): Work {
-    let failures = 0;
-    for (;;) {
-      const startedAtMs = client.process.monoMs();
-      try {
-        yield* candidate();
-      } catch (error) {
-        if (!(error instanceof EtcdError || error instanceof UnknownOutcome)) throw error;
-      }
-      failures = client.process.monoMs() - startedAtMs > ttlMs ? 1 : failures + 1;
-      yield* wait(pause(backOffMs(failures, backOff, client.process.random.next())));
-    }
-  }
-  scope.spawn(stand());
+  enter(process, () => {
+    void product.campaign({
+      ...{ etcd: client.etcd, key, id: options.valueOf(id), ttlMs, signal: stopping.signal, lead },
+    });
+  });
 }

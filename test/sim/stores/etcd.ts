@@ -64,19 +64,18 @@ const none: readonly Commit[] = [];
 
 /** One watch of one client: everything is delivered in order, or the stream breaks. */
 export interface WatchStream {
-  readonly under: string;
+  wants(key: string): boolean;
   nextRevision: bigint;
   isSynced: boolean;
   isOver: boolean;
-  stalledUntilMs: number;
-  lastDeliveryMs: number;
+  /** At that moment at the earliest, and after what was delivered before. */
   deliver(response: WatchResponse, atMs: number): void;
   broke(): void;
 }
 
 /**
  * The store as its clients may count on it: linearisable, with revisions, leases, watches with a history that is
- * compacted, and a restore from a backup. Values are texts that stand for objects, see `Values`.
+ * compacted, and a restore from a backup.
  */
 export class EtcdStore {
   revision = 1n;
@@ -290,7 +289,7 @@ export class EtcdStore {
     for (let at = this.history.length - 1; at >= 0; at -= 1) {
       const item = this.history[at];
       if (item === undefined || item.revision < from) break;
-      if (item.key.startsWith(watch.under)) events.push(item.event);
+      if (watch.wants(item.key)) events.push(item.event);
     }
     if (events.length === 0) return;
     events.reverse();
@@ -304,10 +303,7 @@ export class EtcdStore {
   }
 
   send(watch: WatchStream, response: WatchResponse): void {
-    const soonest = Math.max(this.kernel.nowMs, watch.stalledUntilMs);
-    const atMs = Math.max(soonest + this.process.random.between(0.3, 3), watch.lastDeliveryMs);
-    watch.lastDeliveryMs = atMs;
-    watch.deliver(response, atMs);
+    watch.deliver(response, this.kernel.nowMs + this.process.random.between(0.3, 3));
   }
 
   breakWatches(): void {
@@ -360,19 +356,18 @@ function eventOf(key: string, after: Entry | null, revision: bigint): Event {
   return create(EventSchema, { type: after === null ? Event_EventType.Delete : Event_EventType.Put, kv });
 }
 
-/** Texts that stand for objects: what is stored is not spelled out, which would cost most of the time. */
+/** Values as the product writes them. Each is read once, however many look at it. */
 export class Values {
-  private readonly all: unknown[] = [];
+  private readonly known = new Map<string, unknown>();
 
-  /** A text that no other call returns. */
   textOf(value: unknown): string {
-    this.all.push(value);
-    return String(this.all.length - 1);
+    return JSON.stringify(value);
   }
 
-  /** What `textOf` was given. */
+  /** What is written in `text`: not to be changed. */
   of<T>(text: string): T {
-    return this.all[Number(text)] as T;
+    if (!this.known.has(text)) this.known.set(text, JSON.parse(text));
+    return this.known.get(text) as T;
   }
 }
 

@@ -2,7 +2,7 @@ import type { LinkKind } from "@svc/control/fleet/nodes/events/links";
 import type { ReleaseStatus } from "@svc/control/stores/db/tables";
 import type { DeploymentStatus } from "@svc/proto";
 import { type Kernel, type Process, pause, type Wait, type Work, wait } from "../kernel/kernel.ts";
-import type { StoreTrouble } from "./etcd-client.ts";
+import type { StoreTrouble } from "./etcd-path.ts";
 
 export interface SiteRow {
   host: string;

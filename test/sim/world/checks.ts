@@ -1,7 +1,9 @@
 import type { Chain, PlacementRecord, RunState } from "@svc/agent/journal/records";
+import { startWithinMs } from "@svc/control/fleet/agents/node-session";
 import {
   isRunOver,
   keys,
+  type NodeSessionValue,
   type ObservationValue,
   observedStates,
   type PlacementValue,
@@ -13,8 +15,6 @@ import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
 import { isOpen } from "@svc/proto";
 import { type Assign, Desired, Observed, type PlacementStatus, RunPhase, type RunStatus } from "@svc/proto/node";
 import type { Table } from "@svc/router/table";
-import type { SessionValue } from "../control/fleet.ts";
-import { startWithinMs } from "../control/sessions/run-courier.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Container, ContainerWitness } from "../machines/docker.ts";
 import type { Commit, Writer } from "../stores/etcd.ts";
@@ -104,6 +104,7 @@ export class Checks implements ContainerWitness {
   /** When a machine last told its engine to stop a container. */
   readonly stopOrderedAtMs = new Map<string, number>();
   private readonly sessionOwner = new Map<string, bigint>();
+  private readonly taken = new Map<string, bigint>();
   private readonly notWellSinceMs = new Map<string, number>();
   private readonly healthyAtMs = new Map<string, number>();
   readonly goneSinceMs = new Map<string, number>();
@@ -138,7 +139,7 @@ export class Checks implements ContainerWitness {
     }
     for (const nodeId of new Set(nodes.map((machine) => machine.nodeId))) {
       const session = etcd.get(keys.nodeSession(nodeId));
-      this.noteSession(nodeId, session === null ? null : this.world.values.of<SessionValue>(session.value));
+      this.noteSession(nodeId, session === null ? null : this.world.values.of<NodeSessionValue>(session.value));
     }
   }
 
@@ -162,6 +163,9 @@ export class Checks implements ContainerWitness {
     }
   };
 
+  /** The newest session of a daemon that a replica has taken. */
+  readonly sessionOf = (serverId: string, daemonId: string): bigint => this.taken.get(`${serverId} ${daemonId}`) ?? 0n;
+
   private ownsSession(writer: Writer, key: string): void {
     if (writer.by !== "session") return;
     const owner = this.sessionOwner.get(writer.daemonId);
@@ -177,11 +181,12 @@ export class Checks implements ContainerWitness {
       const before = this.sessionOwner.get(id) ?? 0n;
       if (revision <= before) this.fail(8, `session epoch of ${id} goes from ${before} to ${revision}`);
       this.sessionOwner.set(id, revision);
+      this.taken.set(`${writer.serverId} ${id}`, revision);
     }
-    this.noteSession(id, after === null ? null : this.world.values.of<SessionValue>(after.value));
+    this.noteSession(id, after === null ? null : this.world.values.of<NodeSessionValue>(after.value));
   }
 
-  private noteSession(id: string, value: SessionValue | null): void {
+  private noteSession(id: string, value: NodeSessionValue | null): void {
     if (value !== null) this.absentSinceMs.delete(id);
     else if (!this.absentSinceMs.has(id)) this.absentSinceMs.set(id, this.nowMs);
     const isWell = value?.reconciled === true && !value.suspect && !value.detached;
@@ -237,7 +242,7 @@ export class Checks implements ContainerWitness {
   private heardSinceMs(writer: Writer | null): number {
     const { etcd, replicas } = this.world;
     const replica = replicas.find(({ id }) => writer?.by === "leader" && id === writer.serverId);
-    return Math.max(etcd.upSinceMs, replica?.client.cutUntilMs ?? 0, replica?.process.frozenUntilMs ?? 0);
+    return Math.max(etcd.upSinceMs, replica?.path.cutUntilMs ?? 0, replica?.process.frozenUntilMs ?? 0);
   }
 
   private onObservation({ key, before, after, writer }: Commit): void {
@@ -292,20 +297,18 @@ export class Checks implements ContainerWitness {
   private onRoute({ key, before, after }: Commit): void {
     const { values, postgres } = this.world;
     if (after === null) return;
-    const value = values.of<{ entry: RouteEntry } | { meta: RoutesMetaValue }>(after.value);
-    const old = before === null ? null : values.of<{ entry: RouteEntry } | { meta: RoutesMetaValue }>(before.value);
-    if ("meta" in value) {
-      const from = old !== null && "meta" in old ? old.meta.generation : 0;
-      if (value.meta.generation <= from) this.fail(8, `route generation ${from} to ${value.meta.generation}`);
+    if (key === keys.routesMeta) {
+      const from = before === null ? 0 : values.of<RoutesMetaValue>(before.value).generation;
+      const { generation } = values.of<RoutesMetaValue>(after.value);
+      if (generation <= from) this.fail(8, `route generation ${from} to ${generation}`);
       return;
     }
-    const { entry } = value;
+    const entry = values.of<RouteEntry>(after.value);
+    const old = before === null ? null : values.of<RouteEntry>(before.value);
     this.world.kernel.note(
       () => `etcd: ${key} -> ${JSON.stringify(entry.proxy?.upstreams ?? entry.page)} of ${entry.deploymentId}`,
     );
-    const had = new Set(
-      old !== null && "entry" in old && old.entry.deploymentId === entry.deploymentId ? old.entry.proxy?.upstreams : [],
-    );
+    const had = new Set(old?.deploymentId === entry.deploymentId ? old?.proxy?.upstreams : []);
     if (entry.proxy !== undefined && had.size === 0 && this.stopped.has(entry.deploymentId ?? ""))
       this.fail(30, `${key} names containers of ${entry.deploymentId}, which is stopped`);
     for (const upstream of entry.proxy?.upstreams ?? []) {
@@ -323,15 +326,10 @@ export class Checks implements ContainerWitness {
 
   onLeaseEnd = (leaseId: bigint): void => {
     const held = this.world.heldLeases.get(leaseId);
-    if (held?.isHolderAlive && held.remainingMs() > 0) {
-      this.fail(
-        17,
-        `lease ${leaseId} ended while its holder counts on it for ${held.remainingMs().toFixed(0)} ms more`,
-      );
+    if (held?.isHolderAlive && held.isHeld()) {
+      this.fail(17, `lease ${leaseId} ended while its holder counts on it`);
     }
   };
-
-  onSessionOpen(_daemonId: string, _epoch: bigint): void {}
 
   // ----------------------------------------------------------------- postgres
 
@@ -415,7 +413,7 @@ export class Checks implements ContainerWitness {
 
   // -------------------------------------------------------------------- agent
 
-  onAssignSent(_nodeId: string, _kind: string): void {
+  onAssignSent(): void {
     this.assignsSent += 1;
     this.lastAssignMs = this.nowMs;
   }

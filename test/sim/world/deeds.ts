@@ -159,25 +159,25 @@ export function act(world: World, { kind, a, b, ms, x }: Deed): void {
       });
       return;
     case "cutEtcd":
-      replica.client.cutUntilMs = kernel.nowMs + ms;
-      if (x < 0.5) replica.client.breakWatches();
+      replica.path.cutUntilMs = kernel.nowMs + ms;
+      if (x < 0.5) replica.path.breakWatches();
       return;
     case "breakWatches":
-      replica.client.breakWatches();
+      replica.path.breakWatches();
       return;
     case "stallWatches":
-      replica.client.stallWatches(ms);
+      replica.path.stallWatches(ms);
       return;
     case "staleReads":
       // A member that has fallen behind answers, and what it sends is old as well.
-      replica.client.stallWatches(Math.max(ms, 14_000));
+      replica.path.stallWatches(Math.max(ms, 14_000));
       // Agents come to this replica while another one has told them newer things.
       for (const afterMs of [2_000 + x * 4_000, 8_000 + x * 4_000, Math.max(ms, 14_000) + 500]) {
         kernel.at(afterMs, "move on", () => {
           for (const each of world.nodes) world.breakConnections(each.process, true);
         });
       }
-      replica.client.stale = {
+      replica.path.stale = {
         untilMs: kernel.nowMs + Math.max(ms, 14_000),
         backup: world.backups.filter(({ clusterId }) => clusterId === world.etcd.clusterId).at(-1 - (a % 2)) ?? null,
       };

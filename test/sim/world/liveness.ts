@@ -46,7 +46,7 @@ export function checkSettled(world: World): void {
   const seen = look(world);
   const { tables, read } = seen;
   const { checks } = world;
-  const meta = read<{ meta: RoutesMetaValue }>(keys.routesMeta)?.meta;
+  const meta = read<RoutesMetaValue>(keys.routesMeta);
   for (const edge of world.edges) {
     const row = tables.nodes.get(edge.id);
     if (row?.lifecycle !== "active" || !edge.process.alive) continue;
@@ -108,7 +108,7 @@ function checkSite(world: World, seen: ReturnType<typeof look>, site: SiteRow): 
   const row = tables.deployments.get(site.deploymentId);
   if (row?.status !== "running" || site.stopped) return;
   const isStorm = read<{ storm: unknown }>(keys.clusterStatus)?.storm != null;
-  const entry = read<{ entry: RouteEntry }>(keys.route(site.host))?.entry;
+  const entry = read<RouteEntry>(keys.route(site.host)) ?? undefined;
   const open = [...tables.open.values()].filter((task) => task.deploymentId === row.id && task.desired === "running");
   for (let slot = 0; slot < row.replicas; slot += 1) {
     const current = open.filter((task) => task.replica === slot && task.retiringAt === null);

@@ -1,20 +1,21 @@
+import { create } from "@bufbuild/protobuf";
 import { type NodeAction, type NodeAxes, nodeActionProblem } from "@svc/proto";
-import { Observed } from "@svc/proto/node";
+import { type SessionRequest as EdgeRequest, SessionRequestSchema as EdgeRequestSchema } from "@svc/proto/edge";
+import { type SessionRequest as NodeRequest, Observed } from "@svc/proto/node";
 import { recoverCluster } from "../control/recovery.ts";
 import { Replica } from "../control/replica.ts";
-import { serveEdge } from "../control/sessions/edge-session.ts";
-import { serveNode } from "../control/sessions/node-session.ts";
-import { ServerStream } from "../control/sessions/session.ts";
 import type { Cores } from "../cores.ts";
 import { Kernel, Process } from "../kernel/kernel.ts";
+import { enter } from "../kernel/ports.ts";
 import type { Random } from "../kernel/random.ts";
 import { AgentMachine } from "../machines/agent.ts";
+import { type Named, VirtualCall } from "../machines/call.ts";
 import { Connection, Network, type NetworkTrouble, type Side } from "../machines/connection.ts";
 import { EdgeMachine } from "../machines/edge.ts";
 import type { Message, Stream } from "../machines/link.ts";
 import { EtcdStore, type Snapshot, Values } from "../stores/etcd.ts";
-import type { StoreTrouble } from "../stores/etcd-client.ts";
 import type { HeldLease } from "../stores/etcd-lease.ts";
+import type { StoreTrouble } from "../stores/etcd-path.ts";
 import { Postgres } from "../stores/postgres.ts";
 import { Checks } from "./checks.ts";
 import { act } from "./deeds.ts";
@@ -176,37 +177,52 @@ export class World {
 
   // ------------------------------------------------------------- connections
 
-  connectAgent(process: Process, replica: string, on: StreamEvents): Stream | null {
+  connectAgent({ process, nodeId: id, incarnation }: AgentMachine, replica: string, on: StreamEvents): Stream | null {
     const turn = this.replicas.findIndex(({ name }) => name === replica);
-    return this.connect(process, turn, on, serveNode);
+    return this.connect<NodeRequest>(process, turn, { role: "node", id, incarnation }, on, "serveNode");
   }
 
-  connectEdge(edge: EdgeMachine, turn: number, on: StreamEvents): Stream | null {
-    return this.connect(edge.process, turn, on, serveEdge);
+  connectEdge({ process, id }: EdgeMachine, turn: number, on: StreamEvents): Stream | null {
+    const stream = this.connect<EdgeRequest>(process, turn, { role: "edge", id, incarnation: 1 }, on, "serveEdge");
+    if (stream === null) return null;
+    // As they look once they have travelled.
+    const whole = (message: Message) => create(EdgeRequestSchema, { message } as never).message as Message;
+    return { ...stream, send: (message) => stream.send(whole(message)) };
   }
 
-  private connect(from: Process, turn: number, on: StreamEvents, serve: (stream: ServerStream) => void): Stream | null {
+  private connect<Req extends NodeRequest | EdgeRequest>(
+    from: Process,
+    turn: number,
+    named: Named,
+    on: StreamEvents,
+    serve: "serveNode" | "serveEdge",
+  ): Stream | null {
     const replica = this.replicas[turn % this.replicas.length];
-    if (replica === undefined || !replica.process.alive || !replica.isReady) return null;
+    const streams = replica?.streams ?? null;
+    if (replica === undefined || streams === null || !replica.process.alive || !replica.isReady) return null;
     const client: Side = {
       process: from,
       life: from.life,
       receive: (message) => on.message(message as Message),
       closed: on.closed,
     };
+    const { process } = replica;
+    let call: VirtualCall<Req, Partial<Req>> | null = null;
     const server: Side = {
-      process: replica.process,
-      life: replica.process.life,
-      receive: (message) => {
-        if (stream === null) {
-          stream = new ServerStream(replica, connection);
-          serve(stream);
-        }
-        stream.receive(message as Message);
-      },
-      closed: () => stream?.close({ why: "ended" }),
+      process,
+      life: process.life,
+      receive: (message) =>
+        enter(process, () => {
+          if (call === null) {
+            call = new VirtualCall(connection, named, ({ case: kind }) => {
+              if (kind === "assign") this.checks.onAssignSent();
+            });
+            (streams[serve] as (call: unknown) => void)(call);
+          }
+          call.receive(message as Message);
+        }),
+      closed: () => enter(process, () => call?.closed()),
     };
-    let stream: ServerStream | null = null;
     const connection = new Connection(this.network, client, server);
     this.connections.add(connection);
     if (this.connections.size > 64)
@@ -252,10 +268,8 @@ export class World {
         if (row === undefined) return;
         const link = row.quarantinedAt !== null ? "quarantined" : replica.fleet.nodeLink(id).link;
         const axes: NodeAxes = { lifecycle: row.lifecycle, schedulable: row.schedulable, drain: row.drain, link };
-        const { fleet } = replica;
-        const heldCount =
-          (fleet.byNode.get(id)?.size ?? 0) +
-          [...fleet.runs.values.keys()].filter((key) => key.startsWith(`/svc/runs/${id}/`)).length;
+        const { fleet, views } = replica;
+        const heldCount = views.placementsByNode.of(id).size + views.runsByNode.of(id).size;
         const hasOtherEdge = [...tables.nodes.values()].some(
           (other) =>
             other.role === "edge" &&
@@ -408,7 +422,7 @@ export class World {
     this.etcd.extendAll();
     this.postgres.isUp = true;
     for (const replica of this.replicas) {
-      replica.client.cutUntilMs = 0;
+      replica.path.cutUntilMs = 0;
       replica.databaseCutUntilMs = 0;
       replica.start();
     }

@@ -3,10 +3,7 @@ import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import { pause } from "@svc/runtime/sleep";
 import type { Log } from "../../log.ts";
-import { notify } from "../../stores/db/notify.ts";
-import type { Db } from "../../stores/db/pool.ts";
-import { taskTopic } from "../cluster/topics.ts";
-import { type NodeConditions, setConditions } from "../nodes/store.ts";
+import type { NodeConditions } from "../nodes/store.ts";
 import { persist } from "../sessions/session.ts";
 
 /** Stores what an agent says of its node with every renewal, whenever it changes. */
@@ -44,7 +41,7 @@ const areSame = (a: NodeConditions, b: NodeConditions | null): boolean =>
 export function createConditionWriter({
   clock,
   random,
-  db,
+  store,
   nodeId,
   everyMs,
   log,
@@ -52,7 +49,8 @@ export function createConditionWriter({
 }: {
   clock: Clock;
   random: Random;
-  db: Db;
+  /** Keeps them, and tells the leader; false when nothing changed. */
+  store: (conditions: NodeConditions) => Promise<boolean>;
   nodeId: string;
   everyMs: number;
   log: Log;
@@ -65,12 +63,10 @@ export function createConditionWriter({
   async function write(): Promise<void> {
     while (wanted !== null && !areSame(wanted, stored) && !signal.aborted) {
       const next = wanted;
-      const store = async () => {
-        if (!(await setConditions(db, nodeId, next))) return;
-        log.info({ nodeId, ...next }, "node condition");
-        await notify(db, taskTopic);
+      const step = async () => {
+        if (await store(next)) log.info({ nodeId, ...next }, "node condition");
       };
-      await persist(store, { clock, random, signal, log, what: "store the node's condition" });
+      await persist(step, { clock, random, signal, log, what: "store the node's condition" });
       stored = next;
       await pause(clock, everyMs, signal);
     }

@@ -1,5 +1,4 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { ServerDuplexStream } from "@grpc/grpc-js";
 import {
   type Hello,
   type Placement,
@@ -12,23 +11,19 @@ import {
 import type { Limiter } from "@svc/runtime/limiter";
 import { pause } from "@svc/runtime/sleep";
 import type { Listener } from "../../stores/db/listen.ts";
-import { notify } from "../../stores/db/notify.ts";
 import { edgesKnowEntrances } from "../cluster/entering.ts";
 import { keys } from "../cluster/keys.ts";
-import { nodeTopic, taskTopic } from "../cluster/topics.ts";
 import type { ClusterViews } from "../cluster/views.ts";
 import { branchTopic, readBranchNews } from "../database-tables/news.ts";
 import { createDatabaseTableSender } from "../database-tables/sender.ts";
 import type { LoadDatabaseTable } from "../database-tables/tables.ts";
 import type { LoadVolumesToRemove } from "../database-volumes/load.ts";
 import { sendVolumesToRemove } from "../database-volumes/sender.ts";
-import { admitFacts } from "../nodes/addresses/admit.ts";
-import { setDockerfileProblem, setQuarantined } from "../nodes/store.ts";
+import type { DaemonCall } from "../sessions/call.ts";
 import { createClockSkewWriter } from "../sessions/clock-skew.ts";
 import { LinkError } from "../sessions/errors.ts";
 import { type HelloFacts, helloFacts } from "../sessions/hello.ts";
 import { verdict } from "../sessions/outbox.ts";
-import { peerAddress } from "../sessions/peer.ts";
 import type { TunnelWish } from "../sessions/roster.ts";
 import {
   holdSession,
@@ -46,7 +41,7 @@ import { createAssigner } from "./assigner.ts";
 import { conditionsOf, createConditionWriter, problemOf } from "./conditions.ts";
 import { createDesiredSource } from "./desired-source.ts";
 import { createInventory } from "./inventory.ts";
-import { findTaskRecords } from "./orphans.ts";
+import type { NodeRows } from "./node-rows.ts";
 import { createRunCourier } from "./run-courier.ts";
 import { createStatusWriter } from "./status-writer.ts";
 
@@ -54,6 +49,7 @@ type Response = MessageInitShape<typeof SessionResponseSchema>;
 type NodeVisitor = Visitor<SessionRequest, Response>;
 
 export interface NodeSessionDeps extends SessionDeps {
+  rows: NodeRows;
   views: Pick<ClusterViews, "placementsByNode" | "runsByNode" | "leader" | "edges">;
   loadPlacement: (placementId: string) => Promise<Placement | null>;
   loadRun: (attemptId: string) => Promise<RunOffer | null>;
@@ -66,7 +62,7 @@ export interface NodeSessionDeps extends SessionDeps {
 }
 
 /** From an agent's acceptance of a run to its start. */
-const startWithinMs = 30_000;
+export const startWithinMs = 30_000;
 /** How soon something that runs without a place is judged again. */
 const judgeAgainMs = 60_000;
 /** How many renewals may stay away before a node gets nothing new. */
@@ -79,7 +75,7 @@ const farewells: Farewells<Response> = {
 };
 
 /** One agent's stream, from opening to end. */
-export const serveNode = (call: ServerDuplexStream<SessionRequest, Response>, deps: NodeSessionDeps): Promise<void> =>
+export const serveNode = (call: DaemonCall<SessionRequest, Response>, deps: NodeSessionDeps): Promise<void> =>
   receiveStream(call, { role: "node", farewells, deps }, async (visitor) => {
     const hello = await expectHello(visitor, deps);
     const facts = helloFacts(hello);
@@ -87,10 +83,10 @@ export const serveNode = (call: ServerDuplexStream<SessionRequest, Response>, de
     const { id: nodeId } = visitor.identity;
     const { serverId, clock, log } = deps;
     // Before it takes the session: whoever is turned away here has pushed nobody out.
-    await admitAddress(nodeId, facts, peerAddress(call), deps);
+    await admitAddress(nodeId, facts, call.address(), deps);
     // Before it can be given a build that it would refuse for good. An older agent says it with its first renewal.
     const dockerfileProblem = hello.engine?.dockerfileProblem;
-    if (dockerfileProblem !== undefined) await setDockerfileProblem(deps.db, nodeId, problemOf(dockerfileProblem));
+    if (dockerfileProblem !== undefined) await deps.rows.setDockerfileProblem(nodeId, problemOf(dockerfileProblem));
     const connectedAt = clock.now().toISOString();
     const state = createSessionState({ serverId, ...facts, connectedAt }, { clock, log, nodeId });
     const claim = {
@@ -115,9 +111,9 @@ export const serveNode = (call: ServerDuplexStream<SessionRequest, Response>, de
   });
 
 /** Keeps what the agent told, if the address among it may be the node's own. Throws `LinkError` PERMISSION_DENIED. */
-async function admitAddress(nodeId: string, facts: HelloFacts, peer: string, { db, log, clock }: SessionDeps) {
+async function admitAddress(nodeId: string, facts: HelloFacts, peer: string, { rows, log, clock }: NodeSessionDeps) {
   const { address } = facts;
-  const admitted = await admitFacts(db, { nodeId, facts, peer, now: clock.now() });
+  const admitted = await rows.admitFacts({ nodeId, facts, peer, now: clock.now() });
   if ("refused" in admitted) {
     log.warn({ nodeId, address, peer, why: admitted.refused }, "an agent was turned away");
     throw new LinkError("PERMISSION_DENIED", `address ${address}: ${admitted.refused}`);
@@ -127,10 +123,9 @@ async function admitAddress(nodeId: string, facts: HelloFacts, peer: string, { d
 }
 
 /** Takes a node out of use of which there are two. Both go on with what they run, since one of them is right. */
-async function quarantine({ db, log, clock }: SessionDeps, nodeId: string): Promise<void> {
-  if (!(await setQuarantined(db, nodeId, clock.now()))) return;
-  log.error({ nodeId }, "two machines use the identity of this node: neither is listened to until it is fenced");
-  for (const topic of [nodeTopic, taskTopic]) await notify(db, topic);
+async function quarantine({ rows, log, clock }: NodeSessionDeps, nodeId: string): Promise<void> {
+  if (await rows.quarantine(nodeId, clock.now()))
+    log.error({ nodeId }, "two machines use the identity of this node: neither is listened to until it is fenced");
 }
 
 async function expectHello({ stream }: NodeVisitor, { timings, authority }: SessionDeps): Promise<Hello> {
@@ -195,7 +190,8 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
     everyMs: timings.clockWriteEveryMs,
   });
   const conditions = createConditionWriter({
-    ...{ clock, random, db: deps.db, nodeId, log, signal },
+    ...{ clock, random, nodeId, log, signal },
+    store: (conditions) => deps.rows.setConditions(nodeId, conditions),
     everyMs: timings.conditionWriteEveryMs,
   });
   stream.receive(({ message }) => {
@@ -309,10 +305,10 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
 async function judge(
   { stream, identity: { id: nodeId } }: NodeVisitor,
   orphans: readonly PlacementStatus[],
-  { clock, random, db, log }: SessionDeps,
+  { clock, random, rows, log }: NodeSessionDeps,
 ): Promise<PlacementStatus[]> {
   const ids = orphans.map(({ placementId }) => placementId);
-  const look = () => findTaskRecords(db, nodeId, ids);
+  const look = () => rows.findTaskRecords(nodeId, ids);
   const records = await persist(look, { clock, random, signal: stream.signal, log, what: "look up orphans" });
   const adopted = new Set<string>();
   for (const [placementId, record] of records ?? []) {

@@ -3,10 +3,8 @@ import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import { createWake } from "@svc/runtime/wake";
 import type { Log } from "../../log.ts";
-import type { Db } from "../../stores/db/pool.ts";
 import { persist } from "../sessions/session.ts";
-import { applyAnalytics } from "./apply.ts";
-import { analyticsHours } from "./rules.ts";
+import { type AnalyticsHour, analyticsHours } from "./rules.ts";
 
 /** Takes what one router counted of visitors, one message after another. */
 export interface AnalyticsReceiver {
@@ -17,17 +15,20 @@ export interface AnalyticsReceiver {
 
 const idleMs = 60_000;
 
-/** @param acknowledge called when rows are there for good, or can never be */
+/**
+ * @param keep puts rows in the place of what they were before
+ * @param acknowledge called when rows are there for good, or can never be
+ */
 export function createAnalyticsReceiver(options: {
   clock: Clock;
   random: Random;
-  db: Db;
+  keep: (edgeId: string, hours: readonly AnalyticsHour[]) => Promise<void>;
   edgeId: string;
   acknowledge: (ack: Pick<AnalyticsAck, "number">) => void;
   log: Log;
   signal: AbortSignal;
 }): AnalyticsReceiver {
-  const { clock, random, db, edgeId, acknowledge, log, signal } = options;
+  const { clock, random, keep, edgeId, acknowledge, log, signal } = options;
   const wake = createWake(clock);
   /** A router sends one and waits for the answer, so another one replaces what it gave up. */
   let newest: Analytics | null = null;
@@ -40,7 +41,7 @@ export function createAnalyticsReceiver(options: {
       log.warn({ edgeId, dropped: rows.length - hours.length }, "rows of analytics make no sense and are dropped");
     }
     const step = async () => {
-      await applyAnalytics(db, edgeId, hours);
+      await keep(edgeId, hours);
       return true;
     };
     const applied = await persist(step, { clock, random, signal, log, what: "keep analytics" });

@@ -34,6 +34,7 @@ import {
   type Peer,
   peerIdentity,
 } from "../sessions/peer.ts";
+import { sessionRows } from "../sessions/rows.ts";
 import type { TunnelCall } from "../tunnels/bytes.ts";
 import type { Tunnels } from "../tunnels/tunnels.ts";
 
@@ -64,7 +65,7 @@ async function admitCaller(
     throw new LinkError("RESOURCE_EXHAUSTED", "too many calls at once");
   }
   await leaves.require(identity.certificate.leaf);
-  await admit(db, identity);
+  await admit(sessionRows(db), identity);
   return identity;
 }
 

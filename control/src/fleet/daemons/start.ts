@@ -7,8 +7,7 @@ import {
   type RegistryAccessSchema,
   type RunOffer,
 } from "@svc/proto/node";
-import { type Clock, every } from "@svc/runtime/clock";
-import { createLimiter } from "@svc/runtime/limiter";
+import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import { createTokenBucket, createTokenBuckets } from "@svc/runtime/token-bucket";
 import type { Log } from "../../log.ts";
@@ -19,36 +18,26 @@ import type { Etcd } from "../../stores/etcd/index.ts";
 import { serve } from "../../stores/grpc/adapter.ts";
 import { forwardGoneProjects } from "../agents/gone-projects.ts";
 import { forwardLogQueries } from "../agents/log-query.ts";
-import { serveNode } from "../agents/node-session.ts";
+import { nodeRows } from "../agents/node-rows.ts";
 import type { DaySalt } from "../analytics/salts.ts";
 import type { Authority } from "../ca/authority.ts";
 import type { CertificateFeed } from "../certificates/feed.ts";
-import { prefix } from "../cluster/keys.ts";
-import { nodeTopic } from "../cluster/topics.ts";
 import type { ClusterViews } from "../cluster/views.ts";
 import { createDatabaseTables } from "../database-tables/tables.ts";
 import { createLoadVolumesToRemove } from "../database-volumes/load.ts";
-import { serveEdge } from "../edges/edge-session.ts";
-import { createTableFeed } from "../edges/table-feed.ts";
+import { edgeRows } from "../edges/edge-rows.ts";
 import type { RegistryTokens } from "../registry-tokens/issue.ts";
+import { grpcCall } from "../sessions/call.ts";
 import { createLeafCheck } from "../sessions/leaf-check.ts";
-import { createRoster, endLostSessions } from "../sessions/roster.ts";
 import type { LinkMetrics } from "../sessions/session.ts";
-import {
-  countedIdentities,
-  defaultTimings,
-  helloRate,
-  joinRate,
-  type LinkTimings,
-  ownCallRate,
-  ownHelloRate,
-} from "../sessions/timings.ts";
+import { countedIdentities, defaultTimings, joinRate, type LinkTimings, ownCallRate } from "../sessions/timings.ts";
 import { forwardTunnels, type Tunnels } from "../tunnels/tunnels.ts";
 import { type CallDeps, issueEdgeToken, nodeCalls, renewCertificate, takeTunnel } from "./calls.ts";
 import { joinHandlers } from "./join.ts";
-import { endOverdue, keepAuthority } from "./keep-authority.ts";
-import { callRoll, keepRoll } from "./roll-call.ts";
+import { keepAuthority } from "./keep-authority.ts";
+import { rollRows } from "./roll-call.ts";
 import { createServer, listen, RotatingCredentials, stopServer } from "./server.ts";
+import { createStreams } from "./streams.ts";
 
 interface Rate {
   ratePerSecond: number;
@@ -106,12 +95,6 @@ export interface Link extends AsyncDisposable {
   readonly sessions: number;
 }
 
-/**
- * Streams whose specs are loaded at once, so that a storm of reconnections does not keep all of them in memory. Postgres
- * has room: what they ask for at once is read together.
- */
-const loadsAtOnce = 256;
-const stuckCheckMs = 1_000;
 const authorityEveryMs = 10_000;
 /** After a stop the fleet spreads over the other replicas at this rate. */
 const reconnectsPerSecond = 200;
@@ -124,14 +107,6 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   const stopping = stop.signal;
   await using cleanup = new AsyncDisposableStack();
 
-  const tables = cleanup.use(createTableFeed(views.routes, log));
-  const roster = createRoster();
-  cleanup.use(forwardLogQueries(listener, roster));
-  cleanup.use(forwardTunnels(listener, roster));
-  cleanup.use(forwardGoneProjects(listener, roster));
-  cleanup.use(views.nodes.subscribe((changes, revision) => endLostSessions(roster, prefix.nodes, changes, revision)));
-  cleanup.use(views.edges.subscribe((changes, revision) => endLostSessions(roster, prefix.edges, changes, revision)));
-
   const leaves = createLeafCheck(authority);
   const ownBuckets = (rate: Rate) => createTokenBuckets({ ...rate, max: countedIdentities });
   const calls: CallDeps = {
@@ -140,40 +115,35 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
     ...{ logBytesMax: deps.logBytesMax, registryTokens: deps.registryTokens },
     ...{ baseImages: deps.baseImages, registryHost: registry.host ?? "" },
   };
-  const sessionDeps = {
-    ...{ db, etcd, authority, serverId, registry, roster, timings, log, clock, random, stopping, leaves },
-    ownHellos: ownBuckets(deps.ownRates?.hellos ?? ownHelloRate),
-    hellos: createTokenBucket(helloRate),
-    ...(deps.metrics && { metrics: deps.metrics }),
-  };
-  const nodeDeps = {
-    ...{ ...sessionDeps, views },
-    loadPlacement: deps.loadPlacement,
-    loadRun: deps.loadRun,
-    ...{ loadDatabaseTable: createDatabaseTables(clock, { db, views }), listener },
-    loadVolumesToRemove: createLoadVolumesToRemove(clock, db),
-    loading: createLimiter({ total: loadsAtOnce }),
-  };
-  const streams = new Set<Promise<void>>();
-  const track = (stream: Promise<void>) => {
-    const tracked = stream
-      .catch((error: unknown) => log.error({ err: error }, "a stream failed"))
-      .finally(() => streams.delete(tracked));
-    streams.add(tracked);
-  };
+  const streams = cleanup.use(
+    createStreams({
+      ...{ etcd, views, authority, serverId, registry, leaves, listener, log, clock, random, timings, stopping },
+      rows: { nodes: nodeRows(db), edges: edgeRows(db), roll: rollRows(db) },
+      loads: {
+        ...{ placement: deps.loadPlacement, run: deps.loadRun, gates: deps.loadGates, salts: deps.loadSalts },
+        databaseTable: createDatabaseTables(clock, { db, views }),
+        volumesToRemove: createLoadVolumesToRemove(clock, db),
+      },
+      ...{ certificates: deps.certificates, tunnels: deps.tunnels },
+      ...(deps.metrics && { metrics: deps.metrics }),
+      ...(deps.ownRates?.hellos && { ownHellos: deps.ownRates.hellos }),
+    }),
+  );
+  const { roster, tables } = streams;
+  cleanup.use(forwardLogQueries(listener, roster));
+  cleanup.use(forwardTunnels(listener, roster));
+  cleanup.use(forwardGoneProjects(listener, roster));
 
   const link = createServer(timings);
   serve(link, NodeService, {
     ...nodeCalls(calls),
-    session: (call) => track(serveNode(call, nodeDeps)),
+    session: (call) => streams.serveNode(grpcCall(call)),
     tunnel: takeTunnel(calls, deps.tunnels),
   });
-  const { loadGates, loadSalts, certificates } = deps;
-  const edgeDeps = { ...sessionDeps, tables, loadGates, loadSalts, certificates, listener };
   serve(link, EdgeService, {
     renewCertificate: renewCertificate("edge", calls),
     issueRegistryToken: issueEdgeToken(calls, tables),
-    session: (call) => track(serveEdge(call, edgeDeps)),
+    session: (call) => streams.serveEdge(grpcCall(call)),
   });
   const enrollment = createServer(timings);
   const joins = createTokenBucket(joinRate);
@@ -196,20 +166,6 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
     deps.authorityEveryMs ?? authorityEveryMs,
     stopping,
   );
-  const stuck = every(clock, stuckCheckMs, () => {
-    // Asked once for all: it is a call to the system.
-    const nowMs = clock.bootMs();
-    for (const session of roster.all()) session.check(nowMs);
-    endOverdue(roster, clock.now());
-  });
-  const roll = keepRoll({ ...{ clock, db, roster, log }, tunnels: deps.tunnels }, timings.rollCallEveryMs, stopping);
-  cleanup.use(
-    listener.on(nodeTopic, () => {
-      callRoll({ ...{ clock, db, roster }, tunnels: deps.tunnels }).catch((error: unknown) =>
-        log.warn({ err: error }, "the roll could not be called"),
-      );
-    }),
-  );
   log.info({ linkPort, enrollPort }, "link listens");
 
   const owned = cleanup.move();
@@ -222,12 +178,8 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
     async [Symbol.asyncDispose]() {
       if (stopping.aborted) return;
       stop.abort();
-      stuck[Symbol.dispose]();
       // The streams end first: a transport that pings while it shuts down would cut them.
-      const spreadMs = (roster.size / reconnectsPerSecond) * 1000;
-      for (const session of [...roster.all()]) {
-        session.close({ why: "go away", reconnectAfterMs: Math.round(random.next() * spreadMs), reason: "stopping" });
-      }
+      streams.sendAway(reconnectsPerSecond);
       // Each is a call that lasts as long as its user likes, for which a gentle stop would wait.
       deps.tunnels.endAll("This replica of control is stopping. Connect again.");
       await Promise.all([
@@ -235,7 +187,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
         stopServer(clock, enrollment, timings.stopGraceMs),
       ]);
       // Each lets go of its session key, so that the fleet counts as connected only where it is.
-      await Promise.all([...streams, roll, keeping]);
+      await Promise.all([streams.ended(), keeping]);
       await owned.disposeAsync();
     },
   };

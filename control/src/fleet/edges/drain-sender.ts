@@ -6,11 +6,10 @@ import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import { createWake } from "@svc/runtime/wake";
 import type { Log } from "../../log.ts";
-import type { Db } from "../../stores/db/pool.ts";
 import type { EdgeStateValue } from "../cluster/keys.ts";
 import { mayEnter, placeOf } from "../nodes/place.ts";
-import { enterRotation } from "../nodes/store.ts";
 import { persist } from "../sessions/session.ts";
+import type { EdgeRows } from "./edge-rows.ts";
 
 /** Tells one router whether visitors are to come to it, and counts its edge in once that is whole. */
 export interface DrainSender {
@@ -27,7 +26,7 @@ const everyMs = 5_000;
 export function createDrainSender(options: {
   clock: Clock;
   random: Random;
-  db: Db;
+  rows: Pick<EdgeRows, "findPlace" | "enterRotation">;
   edgeId: string;
   /** Whether it is told certificates, without which it is not whole. */
   tellsCertificates: boolean;
@@ -36,25 +35,18 @@ export function createDrainSender(options: {
   log: Log;
   signal: AbortSignal;
 }): DrainSender {
-  const { clock, random, db, edgeId, tellsCertificates, send, onState, log, signal } = options;
+  const { clock, random, rows, edgeId, tellsCertificates, send, onState, log, signal } = options;
   const wake = createWake(clock);
   let told: string | null = null;
   let state: EdgeStateValue | null = null;
 
-  const load = () =>
-    db
-      .selectFrom("node")
-      .select(["drain", "drain_generation", "schedulable", "entering"])
-      .where("id", "=", edgeId)
-      .executeTakeFirst();
-
   async function round(): Promise<void> {
-    let row = await load();
+    let row = await rows.findPlace(edgeId);
     if (row !== undefined && mayEnter(row, state)) {
       // Deployments wait for it before it hears of that: from then on it may let visitors come.
-      const isIn = await db.transaction().execute((tx) => enterRotation(tx, edgeId, clock.now()));
+      const isIn = await rows.enterRotation(edgeId, clock.now());
       if (isIn) log.info({ edgeId }, "an edge is whole, and in rotation");
-      row = await load();
+      row = await rows.findPlace(edgeId);
     }
     // It is gone: its stream ends.
     if (row === undefined) return;

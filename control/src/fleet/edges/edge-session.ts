@@ -1,5 +1,4 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { ServerDuplexStream } from "@grpc/grpc-js";
 import { clip, limits, stripControl } from "@svc/proto";
 import type { Applied, Gate, Hello, SessionRequest, SessionResponseSchema } from "@svc/proto/edge";
 import type { Clock } from "@svc/runtime/clock";
@@ -13,7 +12,7 @@ import type { CertificateFeed } from "../certificates/feed.ts";
 import { createCertificateSender } from "../certificates/sender.ts";
 import { behindHostsMax, type EdgeAppliedValue, type EdgeSessionValue, keys } from "../cluster/keys.ts";
 import { nodeTopic } from "../cluster/topics.ts";
-import { enterRotation, saveFacts } from "../nodes/store.ts";
+import type { DaemonCall } from "../sessions/call.ts";
 import { createClockSkewWriter } from "../sessions/clock-skew.ts";
 import { LinkError } from "../sessions/errors.ts";
 import { helloProblem } from "../sessions/hello.ts";
@@ -29,6 +28,7 @@ import type { SessionKey } from "../sessions/session-key.ts";
 import type { Farewells } from "../sessions/stream.ts";
 import { createTrafficReceiver } from "../traffic/receiver.ts";
 import { createDrainSender } from "./drain-sender.ts";
+import type { EdgeRows } from "./edge-rows.ts";
 import { createGateSender } from "./gate-sender.ts";
 import type { TableFeed } from "./table-feed.ts";
 import { createTableSender } from "./table-sender.ts";
@@ -37,6 +37,7 @@ type Response = MessageInitShape<typeof SessionResponseSchema>;
 type EdgeVisitor = Visitor<SessionRequest, Response>;
 
 export interface EdgeSessionDeps extends SessionDeps {
+  rows: EdgeRows;
   tables: TableFeed;
   /** What guards these projects now. */
   loadGates: (projectIds: readonly string[]) => Promise<Gate[]>;
@@ -55,7 +56,7 @@ const farewells: Farewells<Response> = {
 };
 
 /** One router's stream, from opening to end. */
-export const serveEdge = (call: ServerDuplexStream<SessionRequest, Response>, deps: EdgeSessionDeps): Promise<void> =>
+export const serveEdge = (call: DaemonCall<SessionRequest, Response>, deps: EdgeSessionDeps): Promise<void> =>
   receiveStream(call, { role: "edge", farewells, deps }, async (visitor) => {
     const hello = await expectHello(visitor, deps);
     const { instanceId, bootId, address, version, knowsEntrances } = hello;
@@ -122,7 +123,7 @@ async function converse(
   key: SessionKey,
   deps: EdgeSessionDeps,
 ): Promise<void> {
-  const { clock, random, authority, timings, log } = deps;
+  const { clock, random, rows, authority, timings, log } = deps;
   const { version, address, knowsGates, knowsCertificates, knowsAnalytics, knowsDrain } = hello;
   const { signal } = stream;
   const sender = createTableSender({
@@ -138,11 +139,13 @@ async function converse(
     send: stream.send,
   });
   const traffic = createTrafficReceiver({
-    ...{ clock, random, db: deps.db, edgeId, log, signal },
+    ...{ clock, random, edgeId, log, signal },
+    count: rows.applyTraffic,
     acknowledge: (value) => stream.send({ message: { case: "trafficAck", value } }),
   });
   const analytics = createAnalyticsReceiver({
-    ...{ clock, random, db: deps.db, edgeId, log, signal },
+    ...{ clock, random, edgeId, log, signal },
+    keep: rows.applyAnalytics,
     acknowledge: (value) => stream.send({ message: { case: "analyticsAck", value } }),
   });
   const writer = createAppliedWriter(
@@ -175,7 +178,7 @@ async function converse(
         });
 
   const drains = createDrainSender({
-    ...{ clock, random, db: deps.db, edgeId, log, signal },
+    ...{ clock, random, rows, edgeId, log, signal },
     tellsCertificates: certificates !== null,
     send: stream.send,
     onState: (state) => record({ state, at: clock.now().toISOString() }),
@@ -186,11 +189,7 @@ async function converse(
     everyMs: timings.clockWriteEveryMs,
   });
   const facts = { version, address, labels: {}, capacity: null, platform: null };
-  const changed = await deps.db.transaction().execute(async (tx) => {
-    // It will never say that it is whole.
-    if (!knowsDrain) await enterRotation(tx, edgeId, clock.now());
-    return saveFacts(tx, edgeId, facts, clock.now());
-  });
+  const changed = await rows.saveHello(edgeId, { facts, entersNow: !knowsDrain, now: clock.now() });
   if (changed !== null) log.info({ ...changed, address, edgeId }, "an edge says other things of itself");
   stream.receive(({ message }) => {
     switch (message.case) {

@@ -1,6 +1,6 @@
 import type { Clock } from "@svc/runtime/clock";
 
-/** The writing half of a stream. `write` is that of a grpc-js call. */
+/** The writing half of a call. */
 export interface WritableCall<M> {
   write(message: M, done: () => void): unknown;
 }

@@ -1,10 +1,10 @@
 import { X509Certificate } from "node:crypto";
 import { type DaemonIdentity, type DaemonRole, identityOfAltName } from "@svc/proto/daemon-identity";
-import type { Db } from "../../stores/db/pool.ts";
 import { trustOfSubject } from "../ca/trust.ts";
 import { LinkError } from "./errors.ts";
-import { findIdentity, identityProblem, type NodeIdentityRow } from "./identity.ts";
+import { identityProblem, type NodeIdentityRow } from "./identity.ts";
 import type { Leaf } from "./leaf-check.ts";
+import type { SessionRows } from "./rows.ts";
 
 /** The part of a grpc-js call that tells who made it. */
 export interface AuthenticatedCall {
@@ -71,8 +71,8 @@ export class IdentityQuarantined extends Error {
  * The row that the identity speaks for. Throws `IdentityFenced`, `IdentityQuarantined`, or `LinkError` PERMISSION_DENIED when there is no
  * such row: after a restore from backup that may be control's fault, so the daemon keeps what it runs.
  */
-export async function admit(db: Db, identity: DaemonIdentity): Promise<NodeIdentityRow> {
-  const row = await findIdentity(db, identity.id);
+export async function admit(rows: SessionRows, identity: DaemonIdentity): Promise<NodeIdentityRow> {
+  const row = await rows.findIdentity(identity.id);
   const problem = identityProblem(identity, row);
   if (problem === "fenced") throw new IdentityFenced(`${identity.role} ${identity.id} is fenced`);
   if (problem !== null || row === null) throw new LinkError("PERMISSION_DENIED", "control does not know this identity");

@@ -1,5 +1,4 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import type { ServerDuplexStream } from "@grpc/grpc-js";
 import type { DaemonRole } from "@svc/proto/daemon-identity";
 import type { RegistryAccessSchema } from "@svc/proto/node";
 import type { Clock } from "@svc/runtime/clock";
@@ -9,14 +8,15 @@ import { pause } from "@svc/runtime/sleep";
 import type { TokenBucket, TokenBuckets } from "@svc/runtime/token-bucket";
 import type { Log } from "../../log.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
-import type { Db } from "../../stores/db/pool.ts";
 import type { Etcd, Op } from "../../stores/etcd/index.ts";
 import type { Authority } from "../ca/authority.ts";
 import { keys } from "../cluster/keys.ts";
+import type { DaemonCall } from "./call.ts";
 import { LinkError } from "./errors.ts";
 import type { LeafCheck } from "./leaf-check.ts";
-import { admit, IdentityFenced, IdentityQuarantined, nameOfPeer, type Peer, peerIdentity } from "./peer.ts";
+import { admit, IdentityFenced, IdentityQuarantined, nameOfPeer, type Peer } from "./peer.ts";
 import type { LiveSession, Roster } from "./roster.ts";
+import type { SessionRows } from "./rows.ts";
 import { type SessionKey, SessionLost, takeSessionKey } from "./session-key.ts";
 import { IdentityCloned } from "./session-state.ts";
 import { createStream, type Ending, type Farewells, type Stream } from "./stream.ts";
@@ -37,13 +37,13 @@ export type LinkMetrics = Pick<
 
 /** What every session needs, of agents and of routers. */
 export interface SessionDeps {
-  db: Db;
+  rows: SessionRows;
   etcd: Etcd;
-  authority: Authority;
+  authority: Pick<Authority, "clusterId" | "epoch">;
   serverId: string;
   registry: MessageInitShape<typeof RegistryAccessSchema>;
   roster: Roster;
-  leaves: LeafCheck;
+  leaves: Pick<LeafCheck, "require">;
   /** Of each identity, in front of that of all: nobody uses that up alone. */
   ownHellos: TokenBuckets;
   hellos: TokenBucket;
@@ -71,21 +71,21 @@ const quarantinedReconnectMs = 60_000;
  * that fit, and never more than the stream.
  */
 export async function receiveStream<Req, Res>(
-  call: ServerDuplexStream<Req, Res>,
+  call: DaemonCall<Req, Res>,
   { role, farewells, deps }: { role: DaemonRole; farewells: Farewells<Res>; deps: SessionDeps },
   body: (visitor: Visitor<Req, Res>) => Promise<void>,
 ): Promise<void> {
-  const { db, authority, timings, log, clock, random } = deps;
+  const { rows, authority, timings, log, clock, random } = deps;
   const stream = createStream<Req, Res>(call, { timings, farewells, clock });
   let identity: Peer | null = null;
   try {
     if (deps.stopping.aborted) return stream.close(goAway(0, "stopping"));
-    identity = peerIdentity(call, { clusterId: authority.clusterId, role, now: clock.now() });
+    identity = call.identify({ clusterId: authority.clusterId, role, now: clock.now() });
     const nowMs = clock.bootMs();
     const isCrowded = !deps.ownHellos.take(nameOfPeer(identity), nowMs) || !deps.hellos.take(nowMs);
     if (isCrowded) return stream.close(goAway(random.next() * crowdedReconnectMs, "too many at once"));
     await deps.leaves.require(identity.certificate.leaf);
-    await admit(db, identity);
+    await admit(rows, identity);
     await body({ stream, identity });
   } catch (error) {
     endWith(stream, error, deps);

@@ -1,7 +1,7 @@
-import type { ServerDuplexStream } from "@grpc/grpc-js";
 import type { Clock, Timer } from "@svc/runtime/clock";
 import { createTokenBucket } from "@svc/runtime/token-bucket";
-import { grpcError, LinkError } from "./errors.ts";
+import type { DaemonCall } from "./call.ts";
+import { LinkError } from "./errors.ts";
 import { createOutbound } from "./outbound.ts";
 import { grantedForMs, type LinkTimings, renewalRate } from "./timings.ts";
 
@@ -52,15 +52,12 @@ export interface StreamOptions<Res> {
 const floodingReconnectMs = 60_000;
 
 export function createStream<Req, Res>(
-  call: ServerDuplexStream<Req, Res>,
+  call: DaemonCall<Req, Res>,
   { timings, farewells, clock }: StreamOptions<Res>,
 ): Stream<Req, Res> {
   const ended = new AbortController();
   const { stuckAfterMs, stuckBytes } = timings;
-  const outbound = createOutbound<Res>(
-    { write: (message, done) => call.write(message, done) },
-    { stuckAfterMs, stuckBytes, clock },
-  );
+  const outbound = createOutbound<Res>(call, { stuckAfterMs, stuckBytes, clock });
   const renewals = createTokenBucket(renewalRate(timings));
   let lease: Timer | null = null;
   let renewedAtMs: number | null = null;
@@ -73,22 +70,17 @@ export function createStream<Req, Res>(
     else if (ending.why === "fenced") outbound.send(farewells.fenced(ending.reason));
     else if (ending.why === "go away") outbound.send(farewells.goAway(ending.reconnectAfterMs));
     ended.abort(ending);
-    if (ending.why === "refused") call.emit("error", grpcError(ending.error));
-    else if (ending.why === "expired")
-      call.emit("error", grpcError(new LinkError("UNAVAILABLE", "no renewal in time")));
+    if (ending.why === "refused") call.end(ending.error);
+    else if (ending.why === "expired") call.end(new LinkError("UNAVAILABLE", "no renewal in time"));
     else call.end();
-    // Nothing of what still comes is wanted, but it must be read, or the connection's window fills up.
-    call.resume();
   }
 
-  call.on("data", (message: Req) => {
-    if (!ended.signal.aborted) handler?.(message);
+  call.listen({
+    message(message) {
+      if (!ended.signal.aborted) handler?.(message);
+    },
+    ended: () => close({ why: "ended" }),
   });
-  call.on("end", () => close({ why: "ended" }));
-  call.on("cancelled", () => close({ why: "ended" }));
-  call.on("close", () => close({ why: "ended" }));
-  call.on("error", () => close({ why: "ended" }));
-  call.pause();
 
   return {
     first: (timeoutMs) =>

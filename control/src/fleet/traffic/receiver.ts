@@ -3,9 +3,8 @@ import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import { createWake } from "@svc/runtime/wake";
 import type { Log } from "../../log.ts";
-import type { Db } from "../../stores/db/pool.ts";
 import { persist } from "../sessions/session.ts";
-import { applyTraffic } from "./apply.ts";
+import type { TrafficInput } from "./apply.ts";
 import { isSeries, trafficRows } from "./rules.ts";
 
 /** Takes one router's batches of traffic, one after another. */
@@ -25,11 +24,14 @@ function dataProblem(error: unknown): string | null {
   return typeof code === "string" && /^22[0-9A-Z]{3}$/.test(code) ? code : null;
 }
 
-/** @param acknowledge called when a batch is counted, now or earlier, or can never be */
+/**
+ * @param count adds a batch to what is counted, once: false when it was counted before
+ * @param acknowledge called when a batch is counted, now or earlier, or can never be
+ */
 export function createTrafficReceiver({
   clock,
   random,
-  db,
+  count,
   edgeId,
   acknowledge,
   log,
@@ -37,7 +39,7 @@ export function createTrafficReceiver({
 }: {
   clock: Clock;
   random: Random;
-  db: Db;
+  count: (input: TrafficInput) => Promise<boolean>;
   edgeId: string;
   acknowledge: (ack: Pick<TrafficAck, "series" | "number">) => void;
   log: Log;
@@ -67,7 +69,7 @@ export function createTrafficReceiver({
     nameDropped(counts.length - rows.length, at.getTime());
     const step = async () => {
       try {
-        return await applyTraffic(db, { edgeId, series, number: Number(number), rows });
+        return await count({ edgeId, series, number: Number(number), rows });
       } catch (error) {
         const code = dataProblem(error);
         if (code === null) throw error;

@@ -217,7 +217,8 @@ test("a batch that the database will never take is acknowledged, dropped and nam
   const receiver = createTrafficReceiver({
     clock: { ...systemClock, now: () => now },
     random: systemRandom,
-    ...{ db, edgeId: edge.id, log, signal: stop.signal },
+    ...{ edgeId: edge.id, log, signal: stop.signal },
+    count: (input) => applyTraffic(db, input),
     acknowledge: ({ number }) => void acknowledged.push(number),
   });
   const running = receiver.run();

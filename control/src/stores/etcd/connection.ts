@@ -96,6 +96,8 @@ export interface ConnectionOptions {
   readonly log: Log;
   readonly timings?: Partial<Timings>;
   readonly observer?: EtcdObserver;
+  /** How a member is reached. Default: over the network. */
+  readonly open?: (endpoint: string) => Member;
 }
 
 const pem = (text: string | Buffer | undefined): Buffer | null => (text === undefined ? null : Buffer.from(text));
@@ -167,13 +169,14 @@ export function connect(options: ConnectionOptions): Connection {
       throw new Error(`etcd endpoint is not a http(s) URL: ${endpoint}`);
   }
   const timings = { ...defaultTimings, ...given };
+  const { open = (endpoint: string) => openMember(endpoint, tls, timings) } = options;
   const closing = new AbortController();
   let index = 0;
   let current: Member | null = null;
 
   const member = (): Member => {
     if (closing.signal.aborted) throw new EtcdError("CLOSED", "the etcd client is closed");
-    current ??= openMember(endpoints[index % endpoints.length] ?? "", tls, timings);
+    current ??= open(endpoints[index % endpoints.length] ?? "");
     return current;
   };
   const moveOn = (failed: Member): void => {

@@ -33,12 +33,10 @@ export const checkInMs = ({ ttlMs, untilMs }: Validity, nowMs: number): number =
   Math.max(1, Math.min(250, ttlMs / 40, untilMs - nowMs));
 
 /** A lease granted by a request sent at `sentAtMs`. */
-export const granted = (sentAtMs: number, ttlMs: number): Validity => ({
-  ttlMs,
-  untilMs: validUntilMs(sentAtMs, ttlMs),
-  askedAtMs: null,
-  nextAskMs: sentAtMs + askEveryMs(ttlMs),
-});
+export function granted(sentAtMs: number, ttlMs: number): Validity {
+  const nextAskMs = sentAtMs + askEveryMs(ttlMs);
+  return { ttlMs, untilMs: validUntilMs(sentAtMs, ttlMs), askedAtMs: null, nextAskMs };
+}
 
 /** What is due at `nowMs`. A lease past its end stays lost, whatever arrives later. */
 export function leaseAction({ ttlMs, untilMs, askedAtMs, nextAskMs }: Validity, nowMs: number): LeaseAction {

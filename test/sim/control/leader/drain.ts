@@ -1,4 +1,4 @@
-import { isDraining as drains, hasEnded, isRunOver, keys } from "@svc/control/fleet/cluster/keys";
+import { isDraining as drains, hasEnded, isRunOver } from "@svc/control/fleet/cluster/keys";
 import { type DrainingNode, drainSteps } from "@svc/control/fleet/nodes/drain/steps";
 import { rulesOf } from "@svc/control/fleet/tasks/kinds/index";
 import type { Work } from "../../kernel/kernel.ts";
@@ -33,14 +33,12 @@ const isDraining = (node: NodeRow): node is DrainingRow =>
   node.drain !== "none" && node.lifecycle === "active" && node.role === "node";
 
 /** With what is still on it. */
-function drainingNode({ fleet }: Replica, row: DrainingRow): DrainingNode {
-  const held = [...(fleet.byNode.get(row.id)?.values() ?? [])].filter(({ value }) => {
+function drainingNode({ fleet, views }: Replica, row: DrainingRow): DrainingNode {
+  const held = [...views.placementsByNode.of(row.id).values()].filter(({ value }) => {
     const said = fleet.observation(row.id, value.placementId);
     return said === null || !hasEnded(said.observed);
   });
-  const runs = [...fleet.runs.values].filter(
-    ([key, { value }]) => key.startsWith(keys.runs(row.id)) && !isRunOver(value.state),
-  );
+  const runs = [...views.runsByNode.of(row.id).values()].filter(({ value }) => !isRunOver(value.state));
   return {
     ...{ id: row.id, state: row.drain, generation: row.drainGeneration, deadline: row.drainDeadline },
     held: held.map(({ value }) => ({
@@ -48,7 +46,7 @@ function drainingNode({ fleet }: Replica, row: DrainingRow): DrainingNode {
       leaves: rulesOf(value.kind).leaves,
       drains: drains(value),
     })),
-    runs: runs.map(([, { value }]) => ({
+    runs: runs.map(({ value }) => ({
       ...{ attemptId: value.attemptId, kind: value.kind, ownerKind: value.ownerKind, ownerId: value.ownerId },
       isAskedToEnd: value.cancel,
       claimed: value.state === "granted" || value.state === "started",

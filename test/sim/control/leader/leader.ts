@@ -27,7 +27,7 @@ const isPassing = (error: unknown): boolean =>
 /** The loops of which the cluster has one: mirrors `control/src/leader.ts`. Each has a file of its own here. */
 export function lead(replica: Replica, leadership: Leadership): void {
   const { scope } = leadership;
-  const { fleet, bells } = replica;
+  const { fleet, views, bells } = replica;
   replica.leads = true;
   scope.onEnd(() => {
     replica.leads = false;
@@ -37,15 +37,14 @@ export function lead(replica: Replica, leadership: Leadership): void {
     for (const bell of of) bell.ring();
   };
   const stops = [
-    fleet.nodes.subscribe(() => ring(bells.tasks, bells.routes, replicas, fences)),
-    fleet.servers.subscribe(() => ring(bells.tasks, bells.routes, replicas)),
-    fleet.placements.subscribe(() => ring(bells.tasks, bells.routes, replicas, drains)),
-    fleet.observations.subscribe(() => ring(bells.tasks, bells.routes, replicas, drains)),
-    fleet.routes.subscribe(() => ring(bells.routes, replicas)),
-    fleet.edges.subscribe(() => ring(replicas)),
+    views.nodes.subscribe(() => ring(bells.tasks, bells.routes, replicas, fences)),
+    views.servers.subscribe(() => ring(bells.tasks, bells.routes, replicas)),
+    fleet.onChange("placements", () => ring(bells.tasks, bells.routes, replicas, drains)),
+    fleet.onChange("routes", () => ring(bells.routes, replicas)),
+    fleet.onChange("edges", () => ring(replicas)),
   ];
   scope.onEnd(() => {
-    for (const stop of stops) stop();
+    for (const stop of stops) stop[Symbol.dispose]();
   });
   const loop = (bell: Bell, round: () => Work, everyMs = periodMs) => {
     scope.spawn(

@@ -7,14 +7,14 @@ import type { Leader } from "./fenced.ts";
 
 /** Clears what nodes that are no longer ours have left in etcd: mirrors `control/src/fleet/nodes/fence/fence.ts`. */
 export function* clearGone(replica: Replica): Work {
-  const { fleet, client, world, process } = replica;
+  const { views, client, world, process } = replica;
   const writer = { by: "worker", serverId: replica.id } as const;
   const gone = yield* replica.transact((tables) =>
     [...tables.nodes.values()].filter(({ lifecycle }) => lifecycle !== "active").map(({ id }) => id),
   );
   for (const id of gone) {
     for (const key of [keys.nodeSession(id), keys.edgeSession(id), keys.edgeApplied(id)]) {
-      if (fleet.nodes.get(key) === undefined && fleet.edges.get(key) === undefined) continue;
+      if (views.nodes.get(key) === undefined && views.edges.get(key) === undefined) continue;
       yield* wait(client.txn({ guards: [], ops: [{ delete: { key } }], writer }));
     }
     const { entries } = yield* client.range(keys.runs(id));

@@ -36,11 +36,9 @@ export function* publishOnce(leader: Leader): Work {
   const next = world.cores.applyChange(table, change);
   const nextMeta: RoutesMetaValue = { generation: generation + 1, digest: "", count: next.length };
   const ops: Op[] = [
-    ...change.upserts.map(
-      (entry): Op => ({ put: { key: keys.route(entry.host), value: world.values.textOf({ entry }) } }),
-    ),
+    ...change.upserts.map((entry): Op => ({ put: { key: keys.route(entry.host), value: world.values.textOf(entry) } })),
     ...change.removedHosts.map((host): Op => ({ delete: { key: keys.route(host) } })),
-    { put: { key: keys.routesMeta, value: world.values.textOf({ meta: nextMeta }) } },
+    { put: { key: keys.routesMeta, value: world.values.textOf(nextMeta) } },
   ];
   yield* leadership.txn(ops, [
     modRevision === null
@@ -57,7 +55,7 @@ function* readHosts(replica: Replica): Work<{ facts: HostFacts[]; unrecorded: Un
     tasks: [...tables.open.values()].filter(({ desired }) => desired === "running").map((task) => ({ ...task })),
     nodes: readNodes(tables),
   }));
-  const isStorm = fleet.status.get(keys.clusterStatus)?.value.storm != null;
+  const isStorm = fleet.status()?.storm != null;
   const containers = new Map<string, Container[]>();
   const unrecorded: Unrecorded[] = [];
   for (const { id, deploymentId, retiringAt, nodeId: recorded } of read.tasks) {

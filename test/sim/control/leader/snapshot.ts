@@ -63,7 +63,7 @@ export function schedulable(replica: Replica, node: NodeRow): SchedulableNode {
     architecture: "amd64",
     labels: {},
     zone: "",
-    memoryMb: fleet.session(node.id)?.session.memoryMb ?? node.memoryMb,
+    memoryMb: fleet.nodeSession(node.id)?.session.capacity.memoryMb ?? node.memoryMb,
     cpuMillicores: 100_000,
     pids: 100_000,
     diskMb: 0,

@@ -69,7 +69,7 @@ export function createStormWatch({ replica, leadership }: Leader, leadingSince: 
       leadingSince: leadingSince.toISOString(),
       storm: storm && { reason: storm.reason, since: storm.since.toISOString() },
     };
-    const before = fleet.status.get(keys.clusterStatus)?.value;
+    const before = fleet.status();
     if (JSON.stringify(before) === JSON.stringify(value)) return;
     yield* leadership.txn([{ put: { key: keys.clusterStatus, value: world.values.textOf(value) } }]);
   }

@@ -1,0 +1,160 @@
+import { create } from "@bufbuild/protobuf";
+import { nodeTopic } from "@svc/control/fleet/cluster/topics";
+import type { StreamLoads, StreamRows } from "@svc/control/fleet/daemons/streams";
+import type { NodeIdentityRow } from "@svc/control/fleet/sessions/identity";
+import type { TaskRecord } from "@svc/control/fleet/sessions/outbox";
+import type { SessionRows } from "@svc/control/fleet/sessions/rows";
+import { PlacementSchema, RunOfferSchema } from "@svc/proto/node";
+import type { Process } from "../kernel/kernel.ts";
+import { enter } from "../kernel/ports.ts";
+import { hashText } from "../kernel/random.ts";
+import type { NodeRow, Notify, Tables, TaskRow } from "../stores/postgres.ts";
+
+/** Where the cluster's registry is. */
+export const registryHost = "registry.test";
+
+/** A transaction for the product's own code. */
+export type Ask = <T>(work: (tables: Tables, notify: Notify) => T) => Promise<T>;
+
+const identityOf = ({ id, role, incarnation, lifecycle, quarantinedAt }: NodeRow): NodeIdentityRow => ({
+  ...{ id, name: id, role, incarnation, lifecycle, quarantined_at: quarantinedAt },
+});
+
+/** What streams ask of Postgres, of the tables of this world: what `nodeRows`, `edgeRows` and `rollRows` are in the real one. */
+export function virtualRows(ask: Ask): StreamRows {
+  const own: SessionRows = {
+    findIdentity: (id) =>
+      ask((tables) => {
+        const row = tables.nodes.get(id);
+        return row === undefined ? null : identityOf(row);
+      }),
+  };
+  return {
+    nodes: {
+      ...own,
+      admitFacts: ({ nodeId, now }) =>
+        ask((tables) => {
+          const row = tables.nodes.get(nodeId);
+          if (row !== undefined) row.seenAt = now;
+          return { changed: null };
+        }),
+      setDockerfileProblem: async () => {},
+      quarantine: (nodeId, now) =>
+        ask((tables, notify) => {
+          const row = tables.nodes.get(nodeId);
+          if (row === undefined || row.quarantinedAt !== null) return false;
+          row.quarantinedAt = now;
+          notify("node");
+          notify("task");
+          return true;
+        }),
+      setConditions: (nodeId, { diskFull }) =>
+        ask((tables, notify) => {
+          const row = tables.nodes.get(nodeId);
+          if (row === undefined || row.diskFull === diskFull) return false;
+          row.diskFull = diskFull;
+          notify("task");
+          return true;
+        }),
+      findTaskRecords: (nodeId, placementIds) =>
+        ask((tables) => new Map(placementIds.map((id) => [id, recordOf(tables.tasks.get(id), nodeId)]))),
+    },
+    edges: {
+      ...own,
+      saveHello: (edgeId, { now }) =>
+        ask((tables) => {
+          const row = tables.nodes.get(edgeId);
+          if (row !== undefined) row.seenAt = now;
+          return null;
+        }),
+      // Edges of this world say nothing of themselves but the table that they have.
+      findPlace: async () => undefined,
+      enterRotation: async () => false,
+      applyTraffic: async () => false,
+      applyAnalytics: async () => {},
+    },
+    roll: {
+      ...own,
+      findIdentities: (ids) => ask((tables) => ids.flatMap((id) => tables.nodes.get(id) ?? []).map(identityOf)),
+      hear: (heard, now) =>
+        ask((tables) => {
+          const rows = heard.flatMap(({ id, incarnation }) => {
+            const row = tables.nodes.get(id);
+            const maySpeak =
+              row?.incarnation === incarnation && row.lifecycle === "active" && row.quarantinedAt === null;
+            return maySpeak ? [row] : [];
+          });
+          for (const row of rows) if (row.seenAt === null || row.seenAt < now) row.seenAt = now;
+          return new Set(rows.map(({ id }) => id));
+        }),
+    },
+  };
+}
+
+/** As `control/src/fleet/agents/orphans.ts` has it. */
+function recordOf(task: TaskRow | undefined, nodeId: string): TaskRecord {
+  if (task === undefined) return "unknown";
+  const isElsewhere = task.nodeId !== null && task.nodeId !== nodeId;
+  return task.desired === "removed" || task.reaped || isElsewhere ? "gone" : "wanted";
+}
+
+/** So long that a whole assignment comes in parts. */
+const padding = "x".repeat(64_000);
+
+const imageOf = (projectId: string, deploymentId: string) => ({
+  reference: `${registryHost}/${projectId}@sha256:${hashText(deploymentId).toString(16).padStart(64, "0")}`,
+});
+
+/** What streams tell daemons. */
+export const virtualLoads = (ask: Ask): StreamLoads => ({
+  placement: (placementId) =>
+    ask((tables) => {
+      const task = tables.tasks.get(placementId);
+      if (task === undefined) return null;
+      const { projectId, deploymentId } = task;
+      return create(PlacementSchema, {
+        ...{ projectId, deploymentId, ownerKind: "deployment", ownerId: deploymentId, channel: "production" },
+        specHash: `spec of ${deploymentId}`,
+        spec: {
+          case: "serve",
+          value: {
+            image: imageOf(projectId, deploymentId),
+            env: { PADDING: padding },
+            ...{ port: 80, stopGraceSeconds: 10, health: { path: "/", timeoutSeconds: 30 } },
+          },
+        },
+      });
+    }),
+  run: (attemptId) =>
+    ask((tables) => {
+      const deployment = tables.deployments.get(attemptId.split(".")[0] ?? "");
+      if (deployment === undefined) return null;
+      const { id: deploymentId, projectId } = deployment;
+      return create(RunOfferSchema, {
+        ...{ attemptId, deploymentId, projectId, channel: "production", timeoutSeconds: 30 },
+        ...{ ownerKind: "deployment", ownerId: deploymentId, kind: "release", command: "migrate" },
+        image: imageOf(projectId, deploymentId),
+      });
+    }),
+  databaseTable: () => ask(() => []),
+  volumesToRemove: () => ask(() => []),
+  gates: async () => [],
+  salts: null,
+});
+
+/** Postgres' notifications as the product's code hears them. */
+export function virtualListener(process: Process) {
+  const callbacks = new Map<string, Set<(payload: string) => void>>();
+  return {
+    on(topic: string, callback: (payload: string) => void): Disposable {
+      const own = callbacks.get(topic) ?? new Set();
+      callbacks.set(topic, own.add(callback));
+      return { [Symbol.dispose]: () => void own.delete(callback) };
+    },
+    /** Called when somebody notified of nodes. */
+    heardOfNodes: () =>
+      enter(process, () => {
+        for (const callback of callbacks.get(nodeTopic) ?? []) callback("");
+      }),
+  };
+}
