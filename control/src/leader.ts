@@ -15,15 +15,19 @@ import { clearStaleSessions } from "./fleet/cluster/stale-sessions.ts";
 import { createStormWatch } from "./fleet/cluster/storm/watch.ts";
 import { jobRunTopic, jobTopic, nodeTopic, routeTopic, taskTopic } from "./fleet/cluster/topics.ts";
 import { drainOnce } from "./fleet/nodes/drain/drain.ts";
+import { drainRows } from "./fleet/nodes/drain/store.ts";
 import { createLinkHistory } from "./fleet/nodes/events/links.ts";
 import { clearGone } from "./fleet/nodes/fence/fence.ts";
 import { noteFenceRequired } from "./fleet/nodes/fence/required.ts";
+import { lostRows } from "./fleet/nodes/fence/store.ts";
 import { createKeeper } from "./fleet/replicas/keeper.ts";
 import { clean, type Dirty, dirtyByKeys, dirtyByNotice } from "./fleet/routes/dirty.ts";
 import type { GateSecret } from "./fleet/routes/gate.ts";
 import { createPublisher } from "./fleet/routes/publisher.ts";
+import { routeRows } from "./fleet/routes/rows.ts";
 import { createScheduler } from "./fleet/scheduler/scheduler.ts";
 import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
+import { schedulerRows } from "./fleet/scheduler/store.ts";
 import { sweepRuns } from "./fleet/tasks/runs.ts";
 import { keepHouse } from "./housekeeping.ts";
 import type { Log } from "./log.ts";
@@ -147,7 +151,10 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         for (const wake of wakes) wake.signal();
       };
       const clusterEpoch = deps.clusterEpoch ?? 1;
-      const publisher = createPublisher({ db, fleet, leadership, gateSecret, clusterEpoch, log }, allRoutes.signal);
+      const publisher = createPublisher(
+        { rows: routeRows(db), fleet, leadership, gateSecret, clusterEpoch, log },
+        allRoutes.signal,
+      );
       const noteRoutes = (dirty: Dirty): void => {
         publisher.note(dirty);
         routes.signal();
@@ -168,6 +175,7 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
       });
       using _table = fleet.onChange("routes", () => wakeAll(routes, replicas));
       using _edges = fleet.onChange("edges", () => wakeAll(replicas, drains));
+      const lost = lostRows(db);
       const storms = createStormWatch({ db, fleet, leadership, leaderId: serverId, leadingSince: fleet.now(), log });
       // Between a look at the routes and the removal of a container that they do not name, none may be published that does.
       const takeTurns = createLimiter({ total: 1 });
@@ -190,7 +198,10 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
       await Promise.all([
         runLoop(
           { ...loop("scheduler"), wake: tasks, restMs: restMs.scheduler },
-          createScheduler({ clock, db, etcd, fleet, leadership, log, metrics, memory: deps.memory, windowMs }),
+          createScheduler({
+            ...{ clock, rows: schedulerRows(db), etcd, fleet, leadership, log, metrics },
+            ...{ memory: deps.memory, windowMs },
+          }),
         ),
         runLoop({ ...loop("routes"), wake: routes, restMs: restMs.routes }, () => takeTurns(publisher.publishNoted)),
         runLoop({ ...loop("all routes"), wake: allRoutes, restMs: restMs.routes }, () =>
@@ -204,12 +215,12 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
           }),
         ),
         runLoop({ ...loop("drains"), wake: drains, restMs: restMs.drains }, () =>
-          drainOnce({ clock, db, etcd, fleet, log }),
+          drainOnce({ clock, drains: drainRows(db), etcd, fleet, log }),
         ),
         runLoop({ ...loop("lost nodes"), wake: fences }, async () => {
-          await clearGone({ clock, db, etcd, fleet, log });
+          await clearGone({ clock, lost, etcd, fleet, log });
           await clearStaleSessions({ fleet, leadership, log });
-          await noteFenceRequired({ db, fleet });
+          await noteFenceRequired({ lost, fleet });
         }),
         runLoop({ ...loop("link history"), wake: aWake(), periodMs: linkHistoryMs }, createLinkHistory({ db, fleet })),
         runLoop({ ...loop("crashes"), wake: crashes, restMs: restMs.crashes }, createCrashNotes({ db, fleet, log })),

@@ -3,7 +3,6 @@ import { stormOf } from "@svc/control/fleet/cluster/storm/rules";
 import { keepReplicas } from "@svc/control/fleet/replicas/steps";
 import { edgesFollowing } from "@svc/control/fleet/routes/progress";
 import { applyChange, tableChange } from "@svc/control/fleet/routes/table";
-import { schedule } from "@svc/control/fleet/scheduler/steps";
 import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 import { decide } from "@svc/router/table";
 
@@ -18,7 +17,6 @@ export const realCores = {
   keepReplicas,
   applyChange,
   tableChange,
-  schedule,
   decide,
   /** How agents' ports are. */
   ports: {

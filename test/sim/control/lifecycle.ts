@@ -72,7 +72,7 @@ export function* stopSite(replica: Replica, { deploymentId: asked }: WorkRow): W
     if (current?.status !== "running" || !move(replica, current, "stopped")) return;
     world.checks.onStopped(current);
     tables.enqueue("retire", row.id, `retire/${row.id}`, world.postgres.nowMs());
-    tables.endDrains(row.projectId, world.kernel.nowMs);
+    tables.endDrains(row.projectId);
     for (const topic of ["work", "task", "route"] as const) notify(topic);
   });
   return "done";
@@ -159,7 +159,7 @@ function* serveTasks(
   return yield* replica.transact((tables, notify) => {
     const site = tables.siteOf(projectId);
     if (site === null || tables.deployments.get(id)?.status !== "stopped") return [];
-    tables.removeTasks(abandoned, world.kernel.nowMs);
+    tables.removeTasks(abandoned);
     for (const slot of emptySlots(tables.wantedTasksOf(id), replicas)) {
       tables.insertTask({
         ...{ projectId, deploymentId: id, replica: slot, memoryMb: site.memoryMb, cause: null },
@@ -180,7 +180,7 @@ function* startFailed(replica: Replica, { id, projectId }: DeploymentRow): Work 
     if (site?.deploymentId === id && !site.stopped)
       Object.assign(site, { stopped: true, changedAt: world.postgres.now() });
     const wanted = tables.wantedTasksOf(id).map((task) => task.id);
-    tables.removeTasks(wanted, world.kernel.nowMs);
+    tables.removeTasks(wanted);
     for (const topic of ["task", "route"] as const) notify(topic);
   });
 }

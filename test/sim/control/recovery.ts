@@ -7,9 +7,8 @@ import { type Process, pause, type Work, wait } from "../kernel/kernel.ts";
 import type { Op } from "../stores/etcd.ts";
 import { EtcdClient } from "../stores/etcd-client.ts";
 import { EtcdPath } from "../stores/etcd-path.ts";
-import { DatabaseError, releaseAttemptId, type Tables } from "../stores/postgres.ts";
+import { DatabaseError, limitsOf, releaseAttemptId, type Tables } from "../stores/postgres.ts";
 import type { World } from "../world/world.ts";
-import { limitsOf } from "./leader/snapshot.ts";
 
 const lookEveryMs = 500;
 /** Few, so that it is cut short between two of them often; the real one writes as much at once as etcd takes. */
@@ -114,10 +113,16 @@ function tasksOf(tables: Tables, { placements }: Restored): Map<string, KnownTas
     [...tables.open.values(), ...named].map((task) => [
       task.id,
       {
-        ...{ id: task.id, nodeId: task.nodeId, reaped: task.reaped, epoch: task.epoch, desired: task.desired },
-        ...{ kind: "serve", specHash: `spec of ${task.deploymentId}`, channel: "production" },
-        ...{ projectId: task.projectId, ownerKind: "deployment", ownerId: task.deploymentId },
-        ...limitsOf(task.memoryMb),
+        ...{
+          id: task.id,
+          nodeId: task.nodeId,
+          reaped: task.reapedAt !== null,
+          epoch: task.epoch,
+          desired: task.desired,
+        },
+        ...{ kind: "serve", specHash: task.specHash, channel: "production" },
+        ...{ projectId: task.projectId, ownerKind: "deployment", ownerId: task.ownerId },
+        ...limitsOf(task.reservedMemoryMb),
         drainSeconds: task.drainSeconds,
       },
     ]),

@@ -1,5 +1,6 @@
 import { createFleet, type Fleet } from "@svc/control/fleet/cluster/fleet";
 import { keys } from "@svc/control/fleet/cluster/keys";
+import { nodeTopic, routeTopic, taskTopic } from "@svc/control/fleet/cluster/topics";
 import { type ClusterViews, watchCluster } from "@svc/control/fleet/cluster/views";
 import { createStreams, type Streams } from "@svc/control/fleet/daemons/streams";
 import { defaultTimings } from "@svc/control/fleet/sessions/timings";
@@ -20,6 +21,8 @@ import { startWorkers } from "./workers.ts";
 
 const serverTtlMs = 6_000;
 const leaderTtlMs = 6_000;
+
+const topics = { task: taskTopic, route: routeTopic, node: nodeTopic } as const;
 
 /** Longer than any world goes on. */
 const longMs = 86_400_000;
@@ -44,7 +47,10 @@ export class Replica {
   /** Another one with every start, as in the real one. */
   id: string;
   private lives = 0;
-  readonly bells = { tasks: createBell(), routes: createBell(), work: createBell() };
+  readonly bells = { work: createBell() };
+  /** Of the newest life, as the fleet. */
+  etcd!: Etcd;
+  listener!: ReturnType<typeof virtualListener>;
 
   readonly world: World;
   readonly name: string;
@@ -75,29 +81,28 @@ export class Replica {
     const { world, scope, process } = this;
     const clock = virtualClock(process);
     const log = virtualLog(process);
-    const listener = virtualListener(process);
+    this.listener = virtualListener(process);
     enter(process, () => {
       const etcd = createVirtualEtcd(this.path, log, new Writers(this.id, world.checks.sessionOf).of);
+      this.etcd = etcd;
       this.views = watchCluster(etcd, log);
       this.fleet = createFleet(this.views, clock);
       // Whatever may fail in it is tried again for as long as this.
-      void this.views.ready(longMs).then(() => scope.spawn(this.begin(etcd, listener)));
+      void this.views.ready(longMs).then(() => scope.spawn(this.begin()));
     });
     const heard: Notify = (topic) => {
-      if (topic === "task") this.bells.tasks.ring();
-      if (topic === "route") this.bells.routes.ring();
       if (topic === "work") this.bells.work.ring();
-      if (topic === "node") listener.heardOfNodes();
+      else this.listener.hear(topics[topic]);
     };
     world.postgres.listeners.add({ process, life: process.life, heard });
   }
 
-  private *begin(etcd: Etcd, listener: ReturnType<typeof virtualListener>): Work {
+  private *begin(): Work {
     const { world, scope } = this;
     this.clusterEpoch = yield* this.insist((tables) => tables.clusterEpoch);
     yield* this.requireRecovered();
     enter(this.process, () => {
-      this.streams = this.openStreams(etcd, listener);
+      this.streams = this.openStreams();
     });
     this.isReady = true;
     scope.spawn(this.announce());
@@ -147,8 +152,8 @@ export class Replica {
   }
 
   /** Every stream of this life. */
-  private openStreams(etcd: Etcd, listener: ReturnType<typeof virtualListener>): Streams {
-    const { process, views, id: serverId, clusterEpoch: epoch } = this;
+  private openStreams(): Streams {
+    const { process, etcd, listener, views, id: serverId, clusterEpoch: epoch } = this;
     return createStreams({
       ...{ etcd, views, serverId, listener, timings: defaultTimings },
       ...{ clock: virtualClock(process), random: virtualRandom(process), log: virtualLog(process) },
@@ -165,7 +170,7 @@ export class Replica {
   }
 
   /** `transact` for code that awaits promises. */
-  private readonly ask: Ask = (work) =>
+  readonly ask: Ask = (work) =>
     promiseOf(
       this.scope,
       this.world.postgres.transact(this.process, () => this.databaseCutUntilMs, work),

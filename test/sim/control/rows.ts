@@ -1,5 +1,4 @@
 import { create } from "@bufbuild/protobuf";
-import { nodeTopic } from "@svc/control/fleet/cluster/topics";
 import type { StreamLoads, StreamRows } from "@svc/control/fleet/daemons/streams";
 import type { NodeIdentityRow } from "@svc/control/fleet/sessions/identity";
 import type { TaskRecord } from "@svc/control/fleet/sessions/outbox";
@@ -95,7 +94,7 @@ export function virtualRows(ask: Ask): StreamRows {
 function recordOf(task: TaskRow | undefined, nodeId: string): TaskRecord {
   if (task === undefined) return "unknown";
   const isElsewhere = task.nodeId !== null && task.nodeId !== nodeId;
-  return task.desired === "removed" || task.reaped || isElsewhere ? "gone" : "wanted";
+  return task.desired === "removed" || task.reapedAt !== null || isElsewhere ? "gone" : "wanted";
 }
 
 /** So long that a whole assignment comes in parts. */
@@ -111,10 +110,10 @@ export const virtualLoads = (ask: Ask): StreamLoads => ({
     ask((tables) => {
       const task = tables.tasks.get(placementId);
       if (task === undefined) return null;
-      const { projectId, deploymentId } = task;
+      const { projectId, ownerId: deploymentId, specHash } = task;
       return create(PlacementSchema, {
         ...{ projectId, deploymentId, ownerKind: "deployment", ownerId: deploymentId, channel: "production" },
-        specHash: `spec of ${deploymentId}`,
+        specHash,
         spec: {
           case: "serve",
           value: {
@@ -151,10 +150,10 @@ export function virtualListener(process: Process) {
       callbacks.set(topic, own.add(callback));
       return { [Symbol.dispose]: () => void own.delete(callback) };
     },
-    /** Called when somebody notified of nodes. */
-    heardOfNodes: () =>
+    /** Called when somebody notified of a topic, for that is what is told of it. */
+    hear: (topic: string, payload = "") =>
       enter(process, () => {
-        for (const callback of callbacks.get(nodeTopic) ?? []) callback("");
+        for (const callback of callbacks.get(topic) ?? []) callback(payload);
       }),
   };
 }

@@ -399,13 +399,13 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
     case "abandonTask":
       yield* replica.transact((tables, notify) => {
         if (current(tables) === null || tables.siteOf(at.projectId)?.deploymentId === id) return;
-        tables.removeTasks([step.taskId], world.kernel.nowMs);
+        tables.removeTasks([step.taskId]);
         notify("task");
       });
       return;
     case "endDrains":
       yield* replica.transact((tables, notify) => {
-        tables.endDrains(at.projectId, world.kernel.nowMs);
+        tables.endDrains(at.projectId);
         notify("task");
       });
       return;
@@ -418,7 +418,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         Object.assign(site, { deploymentId: id, stopped: true, changedAt: world.postgres.now() });
         supersedeOthers(replica, tables, row);
         tables.enqueue("retire", id, `retire/${id}`, world.postgres.nowMs());
-        tables.endDrains(at.projectId, world.kernel.nowMs);
+        tables.endDrains(at.projectId);
         for (const topic of ["work", "task", "route"] as const) notify(topic);
       });
       return;
@@ -641,7 +641,6 @@ function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
     });
     tables.removeTasks(
       tasks.map(({ id }) => id),
-      world.kernel.nowMs,
       drainSeconds,
     );
     notify("task");

@@ -138,11 +138,10 @@ const mutants = {
   },
   M12: {
     breaks: "the room of containers on a node that was not heard for a while counts as free",
-    double: (real) => {
-      const freed = new Set<string>();
-      return {
-        ...real,
-        schedule: (state) => {
+    patches: {
+      schedule: (real) => {
+        const freed = new Set<string>();
+        return (state) => {
           const away = new Set(
             state.nodes.filter(({ link }) => link === "unreachable" || link === "unknown").map(({ id }) => id),
           );
@@ -152,9 +151,9 @@ const mutants = {
             const seen = observed.get(id);
             if (seen !== undefined && seen.observed !== "removed") observed.set(id, { ...seen, observed: "failed" });
           }
-          return real.schedule({ ...state, observed });
-        },
-      };
+          return real({ ...state, observed });
+        };
+      },
     },
   },
   M13: {

@@ -1,30 +1,28 @@
 import type { LinkKind } from "@svc/control/fleet/nodes/events/links";
+import {
+  type MemoryDeployment,
+  type MemoryNode,
+  type MemorySite,
+  MemoryTables,
+  type MemoryTask,
+} from "@svc/control/fleet/testing/tables";
 import type { ReleaseStatus } from "@svc/control/stores/db/tables";
-import type { DeploymentStatus } from "@svc/proto";
 import { type Kernel, type Process, pause, type Wait, type Work, wait } from "../kernel/kernel.ts";
 import type { StoreTrouble } from "./etcd-path.ts";
 
-export interface SiteRow {
-  host: string;
-  projectId: string;
+export interface SiteRow extends MemorySite {
   replicas: number;
   memoryMb: number;
   /** What the manifests of its deployments say. */
   drainSeconds: number;
-  /** The deployment that the channel serves. */
-  deploymentId: string | null;
-  stopped: boolean;
   changedAt: Date;
 }
 
 /** The id of an attempt: there is no table of runs here. */
 export const releaseAttemptId = (deploymentId: string, attempt: number) => `${deploymentId}.${attempt}`;
 
-export interface DeploymentRow {
-  id: string;
-  projectId: string;
+export interface DeploymentRow extends MemoryDeployment {
   createdAt: Date;
-  status: DeploymentStatus;
   statusSince: Date;
   replicas: number;
   cancelRequested: boolean;
@@ -39,43 +37,13 @@ export interface DeploymentRow {
   errorCode: string | null;
 }
 
-export interface TaskRow {
-  id: string;
-  projectId: string;
-  deploymentId: string;
-  replica: number;
-  epoch: number;
-  desired: "running" | "stopped" | "removed";
-  drainSeconds: number;
-  /** When its removal was asked for, in true time: for the checks only. */
-  removedAtMs: number | null;
-  nodeId: string | null;
-  refused: Record<string, number> | null;
-  /** What is set aside for it. */
-  memoryMb: number;
-  createdAt: Date;
-  reaped: boolean;
-  retiringAt: Date | null;
-  servedAt: Date | null;
-  cause: string | null;
-}
+export type TaskRow = MemoryTask;
 
-export interface NodeRow {
-  id: string;
-  role: "node" | "edge";
-  lifecycle: "active" | "fenced" | "removed";
+export interface NodeRow extends MemoryNode {
   incarnation: number;
-  schedulable: boolean;
   /** Since when it is so, in true time: for the checks only. */
   unschedulableSinceMs: number | null;
-  drain: "none" | "draining" | "drained" | "deadline";
-  drainGeneration: number;
-  drainDeadline: Date | null;
-  quarantinedAt: Date | null;
-  diskFull: boolean;
   memoryMb: number;
-  /** When it last came; null: it never did. */
-  seenAt: Date | null;
   /** The last line of the history of its link. */
   lastLink: { kind: LinkKind; at: Date } | null;
 }
@@ -103,59 +71,43 @@ export interface TokenRow {
   nodeId: string | null;
 }
 
-/** What the database fills in by itself. */
-type TaskDefaults =
-  | "id"
-  | "epoch"
-  | "reaped"
-  | "retiringAt"
-  | "servedAt"
-  | "nodeId"
-  | "refused"
-  | "desired"
-  | "drainSeconds"
-  | "removedAtMs";
+/** A container may take more than is set aside for it: several of a node together more than the node has. */
+export const limitsOf = (reservedMemoryMb: number) => ({
+  ...{ memoryMb: 4 * reservedMemoryMb, cpuMillicores: 100, pidsLimit: 64, storageMb: 512 },
+  ...{ reservedMemoryMb, reservedCpuMillicores: 10 },
+});
 
 /** What is in Postgres, as far as the cluster's core goes. */
-export class Tables {
+export class Tables extends MemoryTables {
   clusterEpoch = 1;
-  leaderFence = 0n;
-  readonly sites = new Map<string, SiteRow>();
-  readonly deployments = new Map<string, DeploymentRow>();
-  readonly tasks = new Map<string, TaskRow>();
-  /** Tasks that are not reaped. */
-  readonly open = new Map<string, TaskRow>();
-  readonly nodes = new Map<string, NodeRow>();
+  override readonly nodes = new Map<string, NodeRow>();
+  /** When the removal of a task was asked for, in true time: for the checks only. */
+  readonly removedAtMs = new Map<string, number>();
+  override readonly sites = new Map<string, SiteRow>();
+  override readonly deployments = new Map<string, DeploymentRow>();
   readonly work = new Map<number, WorkRow>();
   readonly tokens = new Map<string, TokenRow>();
-  private nextId = 1;
-  private nextEpoch = 1;
+  private nextWork = 1;
+  private readonly kernel: Kernel;
 
-  id(kind: string): string {
-    return `${kind}${this.nextId++}`;
+  constructor(kernel: Kernel) {
+    super();
+    this.kernel = kernel;
   }
 
-  insertTask(task: Omit<TaskRow, TaskDefaults>): TaskRow {
-    const row: TaskRow = {
-      ...task,
-      id: this.id("t"),
-      epoch: this.nextEpoch++,
-      desired: "running",
-      drainSeconds: 0,
-      removedAtMs: null,
-      nodeId: null,
-      refused: null,
-      reaped: false,
-      retiringAt: null,
-      servedAt: null,
-    };
-    this.tasks.set(row.id, row);
-    this.open.set(row.id, row);
-    return row;
+  /** A container of a deployment. `memoryMb`: what is set aside for it. */
+  insertTask(
+    task: Pick<TaskRow, "projectId" | "replica" | "cause" | "createdAt"> & { deploymentId: string; memoryMb: number },
+  ): TaskRow {
+    const { deploymentId, memoryMb, ...rest } = task;
+    return this.insert({
+      ...{ ...rest, ownerKind: "deployment", ownerId: deploymentId, kind: "serve", channel: "production" },
+      ...{ specHash: `spec of ${deploymentId}`, ...limitsOf(memoryMb) },
+    });
   }
 
   enqueue(kind: WorkRow["kind"], deploymentId: string, key: string, nowMs: number): void {
-    const id = this.nextId++;
+    const id = this.nextWork++;
     const rest = { attempt: 0, owner: null, leaseUntilMs: 0, drainedAtMs: null };
     this.work.set(id, { id, kind, key, deploymentId, state: "queued", runAtMs: nowMs, createdAtMs: nowMs, ...rest });
   }
@@ -165,22 +117,16 @@ export class Tables {
   }
 
   tasksOf(deploymentId: string): TaskRow[] {
-    return [...this.tasks.values()].filter((task) => task.deploymentId === deploymentId);
+    return [...this.tasks.values()].filter((task) => task.ownerId === deploymentId);
   }
 
   wantedTasksOf(deploymentId: string): TaskRow[] {
     return this.tasksOf(deploymentId).filter(({ desired }) => desired !== "removed");
   }
 
-  /** Mirrors `removeTasks` and `endDrains` of `control/src/tenants/deployments/store.ts`. `trueMs`: see `removedAtMs`. */
-  removeTasks(ids: readonly string[], trueMs: number, drainSeconds = 0): void {
-    for (const id of ids) {
-      const task = this.open.get(id);
-      if (task === undefined || (task.desired === "removed" && task.drainSeconds <= drainSeconds)) continue;
-      task.desired = "removed";
-      task.drainSeconds = drainSeconds;
-      task.removedAtMs ??= trueMs;
-    }
+  override removeTasks(ids: readonly string[], drainSeconds = 0): void {
+    super.removeTasks(ids, drainSeconds);
+    for (const id of ids) if (!this.removedAtMs.has(id)) this.removedAtMs.set(id, this.kernel.nowMs);
   }
 
   drainingOf(projectId: string): string[] {
@@ -189,8 +135,8 @@ export class Tables {
       .map(({ id }) => id);
   }
 
-  endDrains(projectId: string, trueMs: number): void {
-    this.removeTasks(this.drainingOf(projectId), trueMs);
+  endDrains(projectId: string): void {
+    this.removeTasks(this.drainingOf(projectId));
   }
 
   /** What the channel served before `deployment`, or would have after a start, newest first. */
@@ -218,7 +164,7 @@ const statementTimeoutMs = 5_000;
 
 /** One Postgres: every transaction happens at one moment, and whether it did may stay unknown. */
 export class Postgres {
-  readonly tables = new Tables();
+  readonly tables: Tables;
   isUp = true;
   readonly listeners = new Set<{ process: Process; life: number; heard: Notify }>();
   /** Called after every transaction. */
@@ -230,6 +176,7 @@ export class Postgres {
 
   constructor(kernel: Kernel, process: Process, trouble: StoreTrouble) {
     this.kernel = kernel;
+    this.tables = new Tables(kernel);
     this.process = process;
     this.trouble = trouble;
   }

@@ -18,7 +18,7 @@ import type { Table } from "@svc/router/table";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Container, ContainerWitness } from "../machines/docker.ts";
 import type { Commit, Writer } from "../stores/etcd.ts";
-import type { DeploymentRow, SiteRow, TaskRow } from "../stores/postgres.ts";
+import type { DeploymentRow, SiteRow } from "../stores/postgres.ts";
 import { releaseAttemptId } from "../stores/postgres.ts";
 import type { World } from "./world.ts";
 
@@ -501,15 +501,15 @@ export class Checks implements ContainerWitness {
     const observed = machine.disk.state.placements.get(id)?.status.observed ?? Observed.UNSPECIFIED;
     const isOver = observed >= Observed.COMPLETED;
     const isElsewhere = this.lostPlacements.has(id) && task?.nodeId !== machine.nodeId;
-    if (task?.desired === "running" && !task.reaped && !isFenced && !isOver && !isElsewhere) {
+    if (task?.desired === "running" && task.reapedAt === null && !isFenced && !isOver && !isElsewhere) {
       this.fail(12, `${machineId}: ${kind} of ${id}, which is to run`);
     }
     // Of a node that there is twice, nobody knows which one an address belongs to, until it is quarantined.
     if (isFenced || isOver || this.world.isCloned(machineId)) return;
     if (task !== undefined && machine.docker.isOpen(name) && !isElsewhere) {
-      const drainedMs = this.nowMs - (task.removedAtMs ?? this.nowMs);
+      const drainedMs = this.nowMs - (this.world.postgres.tables.removedAtMs.get(id) ?? this.nowMs);
       // A clock that was set forward ends it early, and nobody can tell.
-      const isEarly = drainedMs < task.drainSeconds * 1_000 * 0.98 && !this.clockWasSet(machineId, task);
+      const isEarly = drainedMs < task.drainSeconds * 1_000 * 0.98 && !this.clockWasSet(machineId, id);
       if (isEarly)
         this.fail(
           29,
@@ -534,7 +534,8 @@ export class Checks implements ContainerWitness {
     this.clockSetAtMs.set(machineId, this.nowMs);
   }
 
-  private clockWasSet(machineId: string, { removedAtMs }: TaskRow): boolean {
+  private clockWasSet(machineId: string, taskId: string): boolean {
+    const removedAtMs = this.world.postgres.tables.removedAtMs.get(taskId);
     return (this.clockSetAtMs.get(machineId) ?? Number.NEGATIVE_INFINITY) >= (removedAtMs ?? 0);
   }
 

@@ -70,7 +70,7 @@ export function checkSettled(world: World): void {
       if (kind !== "serve" || state !== "running") continue;
       const task = tables.tasks.get(id);
       if (task === undefined || task.desired === "running") continue;
-      const askedMs = world.kernel.nowMs - Math.max(task.removedAtMs ?? 0, world.calmSinceMs);
+      const askedMs = world.kernel.nowMs - Math.max(tables.removedAtMs.get(id) ?? 0, world.calmSinceMs);
       if (askedMs < task.drainSeconds * 1_000 + 30_000) continue;
       // Its node may have heard of it late.
       if (task.drainSeconds > 0 && machine.docker.isOpen(name)) continue;
@@ -109,7 +109,7 @@ function checkSite(world: World, seen: ReturnType<typeof look>, site: SiteRow): 
   if (row?.status !== "running" || site.stopped) return;
   const isStorm = read<{ storm: unknown }>(keys.clusterStatus)?.storm != null;
   const entry = read<RouteEntry>(keys.route(site.host)) ?? undefined;
-  const open = [...tables.open.values()].filter((task) => task.deploymentId === row.id && task.desired === "running");
+  const open = [...tables.open.values()].filter((task) => task.ownerId === row.id && task.desired === "running");
   for (let slot = 0; slot < row.replicas; slot += 1) {
     const current = open.filter((task) => task.replica === slot && task.retiringAt === null);
     const serving = current.filter((task) => serves(world, seen, task, entry));
@@ -187,7 +187,8 @@ export function checkRest(
   for (const machine of world.nodes) {
     if (!seen.well.has(machine.nodeId)) continue;
     for (const { id, name } of machine.docker.containers.values()) {
-      const { drainSeconds = 0, removedAtMs = null } = postgres.tables.tasks.get(id) ?? {};
+      const { drainSeconds = 0 } = postgres.tables.tasks.get(id) ?? {};
+      const removedAtMs = postgres.tables.removedAtMs.get(id) ?? null;
       const askedMs = world.kernel.nowMs - Math.max(removedAtMs ?? world.kernel.nowMs, world.calmSinceMs);
       if (machine.docker.isOpen(name) && askedMs > drainSeconds * 1_000 + 120_000)
         checks.fail(31, `${machine.machineId} drains ${id} for ${Math.round(askedMs / 1_000)} s, of ${drainSeconds} s`);

@@ -14,8 +14,10 @@ import { startEtcd, testClient } from "../../stores/etcd/testing.ts";
 import { createKeeper } from "../replicas/keeper.ts";
 import { readHostFacts } from "../routes/facts.ts";
 import { publishOnce, tableDigest } from "../routes/publisher.ts";
+import { routeRows } from "../routes/rows.ts";
 import { applyChange, tableChange } from "../routes/table.ts";
 import { createScheduler } from "../scheduler/scheduler.ts";
+import { schedulerRows } from "../scheduler/store.ts";
 import { raiseFence } from "./fenced.ts";
 import { keys, type NodeSessionValue, type ObservationValue, type PlacementValue } from "./keys.ts";
 import { createStormWatch } from "./storm/watch.ts";
@@ -150,7 +152,7 @@ const viewMs = systemClock.steadyMs() - openedMs;
 
 // The table, as the publisher would write it; it takes a transaction per hundred hosts.
 const gateSecret = Buffer.alloc(32);
-const { facts } = await readHostFacts(db, fleet, gateSecret);
+const { facts } = await readHostFacts(routeRows(db), fleet, gateSecret);
 const table = applyChange(new Map(), tableChange(new Map(), facts));
 let tableBytes = 0;
 for (const entry of table) tableBytes += JSON.stringify(entry).length;
@@ -164,7 +166,7 @@ const leadership: Leadership = {
   ...{ epoch: 1n, signal, isHeld: () => true },
   txn: (ops, guards = []) => etcd.txn({ guards, ops }),
 };
-const schedule = createScheduler({ clock: systemClock, db, etcd, fleet, leadership, log });
+const schedule = createScheduler({ clock: systemClock, rows: schedulerRows(db), etcd, fleet, leadership, log });
 const storms = createStormWatch({
   ...{ db, fleet, leadership, leaderId: serverId, leadingSince: fleet.now(), log },
 });
@@ -172,7 +174,7 @@ const keep = createKeeper({
   ...{ clock: systemClock, db, etcd, fleet, leadership, storms, drainMs: 5_000, log, lookAgain: () => {} },
   takeTurns: createLimiter({ total: 1 }),
 });
-const publish = () => publishOnce({ db, fleet, leadership, gateSecret, log });
+const publish = () => publishOnce({ rows: routeRows(db), fleet, leadership, gateSecret, log });
 const result = {
   ...{ nodes: nodesTotal, sites: table.length, etcdKeys, etcdMb: etcdBytes / 2 ** 20, tableMb: tableBytes / 2 ** 20 },
   ...{ viewMs, viewMb },

@@ -8,6 +8,7 @@ import type { Link } from "../daemons/start.ts";
 import { aDaemon, aRouter, aWorld, type DaemonFiles, until, type World } from "../daemons/testing.ts";
 import { actOnNode } from "../nodes/actions/act.ts";
 import { drainOnce } from "../nodes/drain/drain.ts";
+import { drainRows } from "../nodes/drain/store.ts";
 import { edgesInRotation } from "../routes/progress.ts";
 import { fleetView } from "../view.ts";
 
@@ -39,7 +40,7 @@ const act = (action: "drain" | "cancel-drain" | "uncordon") =>
     .execute((tx) =>
       actOnNode(tx, fleetView(fleet, { hints: null }), edge.id, action, { words: {}, confirm: true, now: new Date() }),
     );
-const settle = () => drainOnce({ db: db(), etcd: world.etcd, fleet, log, clock });
+const settle = () => drainOnce({ drains: drainRows(db()), etcd: world.etcd, fleet, log, clock });
 const stateNow = async () => (await world.read<EdgeAppliedValue>(keys.edgeApplied(edge.id)))?.state;
 const whole = { lacks: "", unready: "" };
 

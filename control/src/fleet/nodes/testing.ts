@@ -9,6 +9,8 @@ import { startEtcd, testClient } from "../../stores/etcd/testing.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import { keys, type ObservationValue, type PlacementValue, type RunValue } from "../cluster/keys.ts";
 import { openFleet } from "../cluster/testing.ts";
+import { type DrainRows, drainRows } from "./drain/store.ts";
+import { type LostRows, lostRows } from "./fence/store.ts";
 
 /** A database, an etcd, and machines of which a test says in etcd what they hold. */
 export interface TestFleet extends AsyncDisposable {
@@ -16,7 +18,15 @@ export interface TestFleet extends AsyncDisposable {
   etcd: Etcd;
   fleet: Fleet;
   /** What the loops take. */
-  deps: { db: TestApi["db"]; etcd: Etcd; fleet: Fleet; log: ReturnType<typeof createLog>; clock: Clock };
+  deps: {
+    db: TestApi["db"];
+    drains: DrainRows;
+    lost: LostRows;
+    etcd: Etcd;
+    fleet: Fleet;
+    log: ReturnType<typeof createLog>;
+    clock: Clock;
+  };
   newNode(
     values?: Partial<Pick<Node, "role" | "drain" | "schedulable" | "lifecycle" | "drain_deadline">>,
   ): Promise<Node>;
@@ -57,7 +67,10 @@ export async function startTestFleet(options: Parameters<typeof testApi>[0] = {}
   };
   return {
     ...{ api, etcd, fleet, put, observe },
-    deps: { db: api.db, etcd, fleet, log, clock: systemClock },
+    deps: {
+      ...{ db: api.db, drains: drainRows(api.db), lost: lostRows(api.db) },
+      ...{ etcd, fleet, log, clock: systemClock },
+    },
     newNode: (values = {}) =>
       api.db
         .insertInto("node")

@@ -10,6 +10,7 @@ import { startTestFleet, type TestFleet } from "../nodes/testing.ts";
 import { clean, dirtyByKeys, dirtyByNotice } from "./dirty.ts";
 import { readHostFacts } from "./facts.ts";
 import { createPublisher, publishOnce } from "./publisher.ts";
+import { routeRows } from "./rows.ts";
 import { setChannelState } from "./store.ts";
 import { tableChange } from "./table.ts";
 
@@ -66,7 +67,12 @@ test("edges are told of a container only once Postgres knows where it is, for a 
     let publishing = Promise.resolve();
     await db.transaction().execute(async (tx) => {
       await sql`select from task where id = ${taskId} for update`.execute(tx);
-      publishing = publishOnce({ ...world.deps, leadership, gateSecret: Buffer.alloc(32) });
+      publishing = publishOnce({
+        ...world.deps,
+        rows: routeRows(world.api.db),
+        leadership,
+        gateSecret: Buffer.alloc(32),
+      });
       await until("the round to wait for the row", async () => (await lockWaits(db)) > 0);
       expect(await route()).toBeNull();
     });
@@ -106,7 +112,7 @@ test.each([1, 2, 3])(
 
     await asLeader(async (leadership) => {
       let asked = 0;
-      const deps = { ...world.deps, leadership, gateSecret };
+      const deps = { ...world.deps, rows: routeRows(world.api.db), leadership, gateSecret };
       const publisher = createPublisher(deps, () => {
         asked += 1;
       });
@@ -188,7 +194,7 @@ test.each([1, 2, 3])(
         }
         await publisher.publishNoted();
         await viewIsNew();
-        const { facts } = await readHostFacts(db, fleet, gateSecret);
+        const { facts } = await readHostFacts(routeRows(db), fleet, gateSecret);
         expect(tableChange(fleet.routeTable(), facts)).toEqual({ upserts: [], removedHosts: [] });
       }
       expect(asked).toBe(0);
@@ -216,7 +222,7 @@ test("a table without hosts says whether somebody took them away, or they are go
     /** Rounds until the published table is of so many hosts: a view may be behind at first. */
     const publish = (count: number) =>
       until(`a table of ${count} hosts`, async () => {
-        await publishOnce({ ...world.deps, leadership, gateSecret: Buffer.alloc(32) });
+        await publishOnce({ ...world.deps, rows: routeRows(world.api.db), leadership, gateSecret: Buffer.alloc(32) });
         return (await published())?.count === count;
       });
     await db.deleteFrom("site_host").execute();

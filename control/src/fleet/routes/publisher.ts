@@ -1,18 +1,17 @@
 import { createHash } from "node:crypto";
 import type { Log } from "../../log.ts";
-import type { Db } from "../../stores/db/pool.ts";
 import type { Leadership, Op } from "../../stores/etcd/index.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import { keys, type RoutesMetaValue } from "../cluster/keys.ts";
 import type { RouteEntry } from "../cluster/route-entry.ts";
-import { mirrorInPostgres } from "../scheduler/mirror.ts";
 import { both, clean, type Dirty, isClean } from "./dirty.ts";
-import { holdsProjects, projectsOfContainers, readHostFacts, type Scope } from "./facts.ts";
+import { readHostFacts } from "./facts.ts";
 import type { GateSecret } from "./gate.ts";
+import type { RouteRows, Scope } from "./rows.ts";
 import { applyChange, hostsOf, isUnheard, lineOf, tableChange } from "./table.ts";
 
 export interface PublisherDeps {
-  db: Db;
+  rows: RouteRows;
   fleet: Fleet;
   leadership: Leadership;
   gateSecret: GateSecret;
@@ -43,7 +42,7 @@ export interface Publisher {
 
 /** @param askForAll wakes the loop of `publishAll` */
 export function createPublisher(deps: PublisherDeps, askForAll: () => void): Publisher {
-  const { db, fleet } = deps;
+  const { rows, fleet } = deps;
   /** Sites by name: whatever takes a look at everything is asked for at once, and holds these up no longer than it takes. */
   let noted = clean;
   /** Revision of the table that the last look at everything was about, or that was published since; null: unknown. */
@@ -84,7 +83,7 @@ export function createPublisher(deps: PublisherDeps, askForAll: () => void): Pub
       if (isClean(noted)) return;
       const { projects, tasks } = noted;
       await settling(async () => {
-        const ids = new Set([...projects, ...(await projectsOfContainers(db, [...tasks]))]);
+        const ids = new Set([...projects, ...(await rows.projectsOf([...tasks]))]);
         if (ids.size === 0) return;
         const hosts = hostsOf(fleet.routeTable(), ids);
         const outcome = await publish(deps, { projectIds: [...ids], hosts });
@@ -106,14 +105,9 @@ export const publishOnce = async (deps: PublisherDeps): Promise<void> => void (a
  * Returns the revision of the table that is as wanted; "needs all" when only a later look at everything can tell.
  */
 async function publish(deps: PublisherDeps, scope: Scope | null): Promise<bigint | null | "needs all"> {
-  const { db, fleet, leadership, gateSecret, clusterEpoch = 1, log } = deps;
-  const { facts, unrecorded } = await readHostFacts(db, fleet, gateSecret, scope);
-  if (unrecorded.length > 0)
-    await mirrorInPostgres(
-      db,
-      leadership.epoch,
-      unrecorded.map((each) => ({ do: "mirror", ...each })),
-    );
+  const { rows, fleet, leadership, gateSecret, clusterEpoch = 1, log } = deps;
+  const { facts, unrecorded } = await readHostFacts(rows, fleet, gateSecret, scope);
+  if (unrecorded.length > 0) await rows.place(leadership.epoch, unrecorded);
   let table = fleet.routeTable();
   let { modRevision: metaRevision, ...meta } = fleet.routesMeta();
   const isFirst = metaRevision === null;
@@ -131,7 +125,7 @@ async function publish(deps: PublisherDeps, scope: Scope | null): Promise<bigint
   const isUntold = isFirst && edits.length === 0;
   // An empty table says why it is: that takes a look at everything.
   if (scope !== null && change.upserts.length === 0 && change.removedHosts.length === table.size) return "needs all";
-  const emptied = scope === null && facts.length === 0 && (meta.emptied === true || (await holdsProjects(db)));
+  const emptied = scope === null && facts.length === 0 && (meta.emptied === true || (await rows.holdsProjects()));
   for (let at = 0; at < edits.length || (isUntold && at === 0); at += batchSize) {
     const batch = edits.slice(at, at + batchSize);
     const next = applyChange(table, {

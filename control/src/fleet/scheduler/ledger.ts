@@ -34,7 +34,7 @@ export function createLedger({
   log,
 }: {
   clock: Clock;
-  etcd: Etcd;
+  etcd: Pick<Etcd, "range">;
   leadership: Leadership;
   log: Log;
 }): Ledger {

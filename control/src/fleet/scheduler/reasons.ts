@@ -1,9 +1,5 @@
-import { sql } from "kysely";
-import type { Db } from "../../stores/db/pool.ts";
-import { ownerOf } from "../tasks/owners/index.ts";
 import type { SchedulerStep } from "./steps.ts";
-
-type Reasons = Readonly<Record<string, number>>;
+import type { Reasons, SchedulerRows } from "./store.ts";
 
 /** The same text for the same reasons, whatever their order. */
 const canonical = (reasons: Reasons): string => JSON.stringify(Object.entries(reasons).sort());
@@ -16,7 +12,7 @@ const rowsMax = 1_000;
  * for the same reason are written together.
  */
 export async function recordReasons(
-  db: Db,
+  rows: Pick<SchedulerRows, "refuse" | "keep">,
   steps: readonly SchedulerStep[],
   known: ReadonlyMap<string, Reasons>,
 ): Promise<void> {
@@ -32,31 +28,9 @@ export async function recordReasons(
       refused.set(key, group);
       group.taskIds.push(step.taskId);
     }
-    if (step.do === "keep" && isNews(step.taskId, { [step.reason]: 1 })) await recordKept(db, step);
+    if (step.do === "keep" && isNews(step.taskId, { [step.reason]: 1 })) await rows.keep(step);
   }
   for (const { reasons, taskIds } of refused.values()) {
-    for (let at = 0; at < taskIds.length; at += rowsMax) await record(db, taskIds.slice(at, at + rowsMax), reasons);
+    for (let at = 0; at < taskIds.length; at += rowsMax) await rows.refuse(taskIds.slice(at, at + rowsMax), reasons);
   }
-}
-
-/** Says so on the timeline as well. */
-const recordKept = (db: Db, { taskId, ownerKind, ownerId, reason }: Extract<SchedulerStep, { do: "keep" }>) =>
-  db.transaction().execute(async (tx) => {
-    const owner = ownerOf(ownerKind);
-    const isThere = await owner.hold(tx, ownerId);
-    if ((await record(tx, [taskId], { [reason]: 1 })) === 0 || !isThere) return;
-    const detail = `The plan's limits do not reach a running container: ${reason}. It keeps those that it has, until that changes or the next deployment.`;
-    await owner.addLine(tx, ownerId, { phase: "limits-kept", detail });
-  });
-
-/** How many rows had another reason, or none. Rows are locked in the order in which everybody locks tasks. */
-async function record(db: Db, taskIds: readonly string[], reasons: Reasons): Promise<number> {
-  const refused = JSON.stringify(reasons);
-  const { numAffectedRows } = await sql`
-    update task set refused = ${refused}::jsonb
-    from (
-      select id from task where id = any(${taskIds}::uuid[]) and refused is distinct from ${refused}::jsonb
-      order by epoch for no key update) as changed
-    where task.id = changed.id`.execute(db);
-  return Number(numAffectedRows ?? 0);
 }

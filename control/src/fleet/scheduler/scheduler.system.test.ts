@@ -14,6 +14,7 @@ import { keys, prefix } from "../cluster/keys.ts";
 import { removeTasks } from "../tasks/change.ts";
 import { lockDeployment } from "../tasks/deployment.ts";
 import { createScheduler, type SchedulerDeps, scheduleOnce } from "./scheduler.ts";
+import { schedulerRows } from "./store.ts";
 
 const stack = new AsyncDisposableStack();
 let api: TestApi;
@@ -43,7 +44,7 @@ async function leading(
     async lead(leadership) {
       const parts = {
         clock: systemClock,
-        db: api.db,
+        rows: schedulerRows(api.db),
         etcd,
         fleet: virtual.fleet,
         leadership,

@@ -2,22 +2,21 @@ import type { Clock } from "@svc/runtime/clock";
 import { pause } from "@svc/runtime/sleep";
 import type { Log } from "../../log.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
-import type { Db } from "../../stores/db/pool.ts";
 import type { Etcd, Leadership } from "../../stores/etcd/index.ts";
-import { removeTasks } from "../tasks/change.ts";
 import { batchesOf, isWrite, taskOf, type Write } from "./commit.ts";
 import { createLedger } from "./ledger.ts";
-import { mirrorInPostgres } from "./mirror.ts";
+import type { Mirrored } from "./mirror.ts";
 import { recordReasons } from "./reasons.ts";
 import { createRecent } from "./recent.ts";
 import type { SchedulerMemory } from "./score.ts";
 import { readClusterState, type SchedulerFleet } from "./snapshot.ts";
 import { schedule } from "./steps.ts";
+import type { SchedulerRows } from "./store.ts";
 
 export interface SchedulerDeps {
   clock: Clock;
-  db: Db;
-  etcd: Etcd;
+  rows: SchedulerRows;
+  etcd: Pick<Etcd, "range">;
   fleet: SchedulerFleet;
   leadership: Leadership;
   log: Log;
@@ -35,7 +34,7 @@ const triesMax = 3;
  * written first, and what Postgres did not learn it learns in the next round. Rounds must not overlap.
  */
 export function createScheduler(deps: SchedulerDeps): () => Promise<void> {
-  const { clock, db, fleet, leadership, log, windowMs = 0 } = deps;
+  const { clock, rows, fleet, leadership, log, windowMs = 0 } = deps;
   const ledger = createLedger(deps);
   const recent = createRecent();
 
@@ -43,7 +42,7 @@ export function createScheduler(deps: SchedulerDeps): () => Promise<void> {
   async function commit(steps: readonly Write[]): Promise<boolean> {
     for (const { steps: batch, change } of batchesOf(steps)) {
       if (!(await ledger.commit(change))) return false;
-      await mirrorInPostgres(db, leadership.epoch, batch);
+      await rows.mirror(leadership.epoch, mirroredBy(batch));
       for (const step of batch) {
         deps.metrics?.schedulerDecisions.inc({ decision: step.do });
         log.info(summary(step), "placement");
@@ -56,18 +55,15 @@ export function createScheduler(deps: SchedulerDeps): () => Promise<void> {
     if (windowMs > 0) await pause(clock, windowMs, leadership.signal);
     for (let tries = 1; tries <= triesMax; tries += 1) {
       const { placed, unreadable } = await ledger.read();
-      const { reasons, ...state } = await readClusterState(db, fleet, placed);
+      const { reasons, ...state } = await readClusterState(rows, fleet, placed);
       const tasks = unreadable.size === 0 ? state.tasks : state.tasks.filter(({ id }) => !unreadable.has(id));
       const hints = recent.note(placed, state.observed, fleet.now());
       if (deps.memory !== undefined) deps.memory.hints = hints;
       const steps = schedule({ ...state, tasks, hints });
       if (!(await commit(steps.filter(isWrite)))) continue;
-      await recordReasons(db, steps, reasons);
+      await recordReasons(rows, steps, reasons);
       // The next round publishes it.
-      await removeTasks(
-        db,
-        steps.flatMap((step) => (step.do === "endDrain" ? [step.taskId] : [])),
-      );
+      await rows.endDrains(steps.flatMap((step) => (step.do === "endDrain" ? [step.taskId] : [])));
       return;
     }
     log.warn("etcd kept having other placements than this leader made");
@@ -76,6 +72,14 @@ export function createScheduler(deps: SchedulerDeps): () => Promise<void> {
 
 /** One round that knows nothing of any before. */
 export const scheduleOnce = (deps: SchedulerDeps): Promise<void> => createScheduler(deps)();
+
+/** What Postgres has to know of what was done. */
+const mirroredBy = (steps: readonly Write[]): Mirrored => ({
+  placed: steps.flatMap((step) =>
+    step.do === "place" || step.do === "mirror" ? [{ taskId: taskOf(step), nodeId: step.nodeId }] : [],
+  ),
+  reaped: steps.filter((step) => step.do === "reap").map(taskOf),
+});
 
 function summary(step: Write): Record<string, unknown> {
   const { nodeId } = step;

@@ -5,11 +5,12 @@ import type { Fleet } from "../cluster/fleet.ts";
 import { keyParts, type ObservationValue, placementValue, prefix } from "../cluster/keys.ts";
 import { zoneOf } from "../cluster/labels.ts";
 import { rulesOf } from "../tasks/kinds/index.ts";
-import { listOpenTasks, type OpenTask } from "../tasks/store.ts";
+import type { OpenTask } from "../tasks/store.ts";
 import { commandReservations } from "./commands.ts";
 import { databaseNeeds } from "./database-needs.ts";
 import type { Reservation, SchedulableNode } from "./placement.ts";
 import { type ClusterState, type DesiredTask, type Placed, reservationsOf } from "./steps.ts";
+import { listNodeRows, type NodeRow, type SchedulerRows } from "./store.ts";
 
 /** The part of the fleet's facts that decisions about placements rest on. */
 export type SchedulerFleet = Pick<Fleet, "nodeSession" | "nodeLink" | "now" | "placements" | "observation" | "runs">;
@@ -26,15 +27,11 @@ export interface NamedNode extends SchedulableNode {
 export type NodeLinks = Pick<SchedulerFleet, "nodeLink"> & Partial<Pick<SchedulerFleet, "nodeSession">>;
 
 /** Every node that joined and is not fenced or removed, by id, with what it said of itself at its last hello. */
-export async function listSchedulableNodes(db: Db, fleet: NodeLinks): Promise<NamedNode[]> {
-  const nodes = await db
-    .selectFrom("node")
-    .selectAll()
-    .where("role", "=", "node")
-    .where("lifecycle", "=", "active")
-    .orderBy("id")
-    .execute();
-  return nodes.map((node) => {
+export const listSchedulableNodes = async (db: Db, fleet: NodeLinks): Promise<NamedNode[]> =>
+  namedNodes(await listNodeRows(db), fleet);
+
+const namedNodes = (rows: readonly NodeRow[], fleet: NodeLinks): NamedNode[] =>
+  rows.map((node) => {
     const session = fleet.nodeSession?.(node.id)?.session;
     const capacity = session?.capacity ?? node.capacity ?? unknownCapacity;
     const platform = session?.platform ?? node.platform ?? { os: "linux", architecture: "" };
@@ -58,7 +55,6 @@ export async function listSchedulableNodes(db: Db, fleet: NodeLinks): Promise<Na
       ...{ pids: capacity.pids, diskMb: capacity.diskMb },
     };
   });
-}
 
 const placedMap = (fleet: Pick<SchedulerFleet, "placements">): Map<string, Placed> =>
   new Map(
@@ -100,18 +96,15 @@ export interface ClusterRead extends ClusterState {
  * given, and that may be a moment behind.
  */
 export async function readClusterState(
-  db: Db,
+  rows: Pick<SchedulerRows, "nodes" | "goneNodes" | "openTasks">,
   fleet: SchedulerFleet,
   placed: ReadonlyMap<string, Placed> = placedMap(fleet),
 ): Promise<ClusterRead> {
-  const [nodes, tasks, gone] = await Promise.all([
-    listSchedulableNodes(db, fleet),
-    listOpenTasks(db),
-    db.selectFrom("node").select("id").where("lifecycle", "!=", "active").execute(),
-  ]);
+  const [nodeRows, tasks, gone] = await Promise.all([rows.nodes(), rows.openTasks(), rows.goneNodes()]);
+  const nodes = namedNodes(nodeRows, fleet);
   return {
     nodes,
-    goneNodes: new Set(gone.map(({ id }) => id)),
+    goneNodes: new Set(gone),
     placed,
     observed: observedMap(fleet, placed),
     commands: commandReservations(fleet.runs()),

@@ -11,6 +11,7 @@ import type { RouteEntry } from "../../fleet/cluster/route-entry.ts";
 import { type OpenFleet, openFleet } from "../../fleet/cluster/testing.ts";
 import { routeTopic } from "../../fleet/cluster/topics.ts";
 import { publishOnce } from "../../fleet/routes/publisher.ts";
+import { routeRows } from "../../fleet/routes/rows.ts";
 import { setChannelState } from "../../fleet/routes/store.ts";
 import { lockDeployment } from "../../fleet/tasks/deployment.ts";
 import { buildTask } from "../../fleet/tasks/kinds/build.ts";
@@ -86,7 +87,7 @@ function startPublisher(): AsyncDisposable {
       using _table = fleet.onChange("routes", wake.signal);
       const onError = (error: unknown) => log.warn({ err: error }, "a round failed");
       await runLoop({ clock: systemClock, wake, periodMs: 2_000, signal: leadership.signal, onError }, () =>
-        publishOnce({ db, fleet, leadership, gateSecret: Buffer.alloc(32), log }),
+        publishOnce({ rows: routeRows(db), fleet, leadership, gateSecret: Buffer.alloc(32), log }),
       );
     },
   });

@@ -87,7 +87,7 @@ function* applySteps(leader: Leader, { deploymentId, running }: Site, steps: rea
     const row = tables.siteOf(deployment?.projectId ?? "");
     if (deployment?.status !== "running" || row === null || row.deploymentId !== deploymentId || row.stopped) return;
     const open = [...tables.open.values()].filter(
-      (task) => task.deploymentId === deploymentId && task.desired === "running",
+      (task) => task.ownerId === deploymentId && task.desired === "running",
     );
     const known = new Map(running.map(({ taskId, retiring }) => [taskId, retiring]));
     if (open.length !== known.size || !open.every(({ id, retiringAt }) => known.get(id) === (retiringAt !== null)))
@@ -108,7 +108,7 @@ function* applySteps(leader: Leader, { deploymentId, running }: Site, steps: rea
         const task = tables.open.get(step.taskId);
         if (task === undefined) continue;
         if (step.do === "retire") task.retiringAt ??= world.postgres.now();
-        else tables.removeTasks([task.id], world.kernel.nowMs, drainSecondsAfter(deployment.drainSeconds, drainMs));
+        else tables.removeTasks([task.id], drainSecondsAfter(deployment.drainSeconds, drainMs));
       }
     }
     notify("task");

@@ -1,20 +1,32 @@
+import { clearStaleSessions } from "@svc/control/fleet/cluster/stale-sessions";
+import { nodeTopic, routeTopic, taskTopic } from "@svc/control/fleet/cluster/topics";
+import { drainOnce } from "@svc/control/fleet/nodes/drain/drain";
+import { clearGone } from "@svc/control/fleet/nodes/fence/fence";
+import { noteFenceRequired } from "@svc/control/fleet/nodes/fence/required";
+import { createScheduler } from "@svc/control/fleet/scheduler/scheduler";
+import { memoryDrainRows } from "@svc/control/fleet/testing/drain-rows";
+import { memoryLostRows } from "@svc/control/fleet/testing/lost-rows";
+import { memorySchedulerRows } from "@svc/control/fleet/testing/scheduler-rows";
 import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/etcd/errors";
+import { runLoop } from "@svc/runtime/loop";
+import { createWake, type Wake } from "@svc/runtime/wake";
 import { type Bell, createBell, type Work, wait } from "../../kernel/kernel.ts";
+import { enter } from "../../kernel/ports.ts";
 import { createQueue } from "../../kernel/queue.ts";
 import type { Leadership } from "../../stores/etcd-lease.ts";
 import { DatabaseError, releaseAttemptId } from "../../stores/postgres.ts";
 import type { Replica } from "../replica.ts";
-import { drainOnce } from "./drain.ts";
 import { type Leader, LeaderOutdated, takeOver } from "./fenced.ts";
 import { createKeeper } from "./keeper.ts";
 import { noteLinks } from "./link-history.ts";
-import { clearGone, clearStaleSessions } from "./lost-nodes.ts";
+import { leaderPorts } from "./ports.ts";
 import { publishOnce } from "./publisher.ts";
-import { createScheduler } from "./scheduler.ts";
 import { createStormWatch } from "./storm-watch.ts";
 
 const periodMs = 2_000;
 const linkHistoryMs = 5_000;
+const windowMs = 20;
+const drainsRestMs = 100;
 
 /** What the next round may not meet any more. */
 const isPassing = (error: unknown): boolean =>
@@ -27,21 +39,37 @@ const isPassing = (error: unknown): boolean =>
 /** The loops of which the cluster has one: mirrors `control/src/leader.ts`. Each has a file of its own here. */
 export function lead(replica: Replica, leadership: Leadership): void {
   const { scope } = leadership;
-  const { fleet, views, bells } = replica;
+  const { fleet, process } = replica;
   replica.leads = true;
   scope.onEnd(() => {
     replica.leads = false;
   });
-  const [replicas, drains, fences] = [createBell(), createBell(), createBell()];
+  const [routes, replicas] = [createBell(), createBell()];
+  const leader: Leader = { replica, leadership };
+  const storms = createStormWatch(leader, fleet.now());
+  // Between a look at the routes and the removal of a container that they do not name, none may be published that does.
+  const takeTurns = createQueue(scope);
+  const ports = leaderPorts(replica, leadership);
+  const { clock, transact, onError } = ports;
+  const { signal } = ports.leadership;
+  const [tasks, drains, fences] = [createWake(clock), createWake(clock), createWake(clock)];
   const ring = (...of: Bell[]) => {
     for (const bell of of) bell.ring();
   };
+  const wakeAll = (...wakes: Wake[]) => {
+    for (const each of wakes) each.signal();
+  };
   const stops = [
-    views.nodes.subscribe(() => ring(bells.tasks, bells.routes, replicas, fences)),
-    views.servers.subscribe(() => ring(bells.tasks, bells.routes, replicas)),
-    fleet.onChange("placements", () => ring(bells.tasks, bells.routes, replicas, drains)),
-    fleet.onChange("routes", () => ring(bells.routes, replicas)),
+    fleet.onChange("nodes", () => ring(routes, replicas)),
+    fleet.onChange("placements", () => ring(routes, replicas)),
+    fleet.onChange("routes", () => ring(routes, replicas)),
     fleet.onChange("edges", () => ring(replicas)),
+    replica.listener.on(routeTopic, routes.ring),
+    fleet.onChange("nodes", () => wakeAll(tasks)),
+    fleet.onChange("placements", () => wakeAll(tasks)),
+    fleet.onChange("edges", () => wakeAll(drains)),
+    replica.listener.on(taskTopic, () => wakeAll(tasks, drains)),
+    replica.listener.on(nodeTopic, () => wakeAll(fences)),
   ];
   scope.onEnd(() => {
     for (const stop of stops) stop[Symbol.dispose]();
@@ -61,24 +89,27 @@ export function lead(replica: Replica, leadership: Leadership): void {
       })(),
     );
   };
-  const leader: Leader = { replica, leadership };
-  const storms = createStormWatch(leader, fleet.now());
-  // Between a look at the routes and the removal of a container that they do not name, none may be published that does.
-  const takeTurns = createQueue(scope);
-  const schedule = createScheduler(leader);
   const keepReplicas = createKeeper(leader, storms, takeTurns);
   scope.spawn(
     (function* (): Work {
       yield* takeOver(leader);
       if (!replica.world.cores.shell.leavesRunsAlone) scope.spawn(forceRuns(replica), () => {});
-      loop(bells.tasks, schedule);
-      loop(bells.routes, () => wait(takeTurns(() => publishOnce(leader))));
-      loop(replicas, keepReplicas);
-      loop(drains, () => drainOnce(replica));
-      loop(fences, function* () {
-        yield* clearGone(replica);
-        yield* clearStaleSessions(leader);
+      enter(process, () => {
+        const options = { clock, periodMs, signal, onError };
+        const schedule = createScheduler({ ...ports, rows: memorySchedulerRows(transact), windowMs });
+        const lost = memoryLostRows(transact);
+        void runLoop({ ...options, wake: tasks, restMs: 0 }, schedule);
+        void runLoop({ ...options, wake: drains, restMs: drainsRestMs }, () =>
+          drainOnce({ ...ports, drains: memoryDrainRows(transact) }),
+        );
+        void runLoop({ ...options, wake: fences }, async () => {
+          await clearGone({ ...ports, lost });
+          await clearStaleSessions(ports);
+          await noteFenceRequired({ lost, fleet });
+        });
       });
+      loop(routes, () => wait(takeTurns(() => publishOnce(leader))));
+      loop(replicas, keepReplicas);
       loop(createBell(), () => noteLinks(replica), linkHistoryMs);
     })(),
   );

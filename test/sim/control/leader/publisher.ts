@@ -8,7 +8,6 @@ import type { Op } from "../../stores/etcd.ts";
 import type { Replica } from "../replica.ts";
 import { inFencedTransaction, type Leader } from "./fenced.ts";
 import { readNodes } from "./nodes.ts";
-import { mirror } from "./scheduler.ts";
 
 /** As `control/src/fleet/routes/publisher.ts` has them. */
 const firstTableMs = 60_000;
@@ -21,7 +20,10 @@ export function* publishOnce(leader: Leader): Work {
   const { facts, unrecorded } = yield* readHosts(replica);
   if (unrecorded.length > 0) {
     yield* inFencedTransaction(leader, (tables) => {
-      for (const each of unrecorded) mirror(tables, { do: "mirror", ...each });
+      for (const { taskId, nodeId } of unrecorded) {
+        const task = tables.tasks.get(taskId);
+        if (task !== undefined) Object.assign(task, { nodeId, refused: null });
+      }
     });
   }
   const table = fleet.routeTable();
@@ -58,7 +60,7 @@ function* readHosts(replica: Replica): Work<{ facts: HostFacts[]; unrecorded: Un
   const isStorm = fleet.status()?.storm != null;
   const containers = new Map<string, Container[]>();
   const unrecorded: Unrecorded[] = [];
-  for (const { id, deploymentId, retiringAt, nodeId: recorded } of read.tasks) {
+  for (const { id, ownerId: deploymentId, retiringAt, nodeId: recorded } of read.tasks) {
     const nodeId = fleet.findPlacement(id)?.nodeId ?? null;
     const observation = nodeId === null ? null : fleet.observation(nodeId, id);
     const node =

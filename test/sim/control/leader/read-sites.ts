@@ -57,7 +57,7 @@ export function createSiteReader(replica: Replica): () => Work<ReadSite[]> {
   };
 }
 
-const isKept = ({ desired, reaped }: TaskRow) => desired === "running" && !reaped;
+const isKept = ({ desired, reapedAt }: TaskRow) => desired === "running" && reapedAt === null;
 
 function readSite(
   { fleet, world: { cores } }: Replica,

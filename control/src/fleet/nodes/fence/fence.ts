@@ -1,16 +1,15 @@
 import type { Clock } from "@svc/runtime/clock";
 import type { Log } from "../../../log.ts";
-import type { Db } from "../../../stores/db/pool.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
 import type { Fleet } from "../../cluster/fleet.ts";
 import { keys, type RunValue } from "../../cluster/keys.ts";
-import { removeTasks } from "../../tasks/change.ts";
 import { kindOfRun } from "../../tasks/run-kinds/index.ts";
 import { settleRuns } from "../../tasks/runs.ts";
 import { runAfterFence } from "./steps.ts";
+import type { LostRows } from "./store.ts";
 
 export interface FenceDeps {
-  db: Db;
+  lost: LostRows;
   etcd: Etcd;
   fleet: Fleet;
   log: Log;
@@ -23,9 +22,8 @@ export interface FenceDeps {
  * ran is replaced by whoever keeps replicas, and forgotten by the scheduler. Safe to repeat and to lose at any point.
  */
 export async function clearGone(deps: FenceDeps): Promise<void> {
-  const { db, etcd, fleet, log, clock } = deps;
-  const rows = await db.selectFrom("node").select("id").where("lifecycle", "!=", "active").execute();
-  const gone = new Set(rows.map(({ id }) => id));
+  const { lost, etcd, fleet, log, clock } = deps;
+  const gone = new Set(await lost.gone());
   for (const id of gone) {
     const left = [
       ...(fleet.nodeSession(id) === null ? [] : [keys.nodeSession(id)]),
@@ -41,24 +39,14 @@ export async function clearGone(deps: FenceDeps): Promise<void> {
     const settled = await settleRuns(etcd, gone, settle);
     for (const { attemptId, state } of settled) log.info({ attemptId, to: state }, "run settled after a fence");
   }
-  await forgetStopped(db, fleet, gone);
+  await forgetStopped(deps, gone);
 }
 
 /** Containers that were only to stop have nobody left who would say that they have. */
-async function forgetStopped(db: Db, fleet: Fleet, gone: ReadonlySet<string>): Promise<void> {
+async function forgetStopped({ lost, fleet }: FenceDeps, gone: ReadonlySet<string>): Promise<void> {
   const ids = fleet
     .placements()
     .filter(({ nodeId, placement }) => gone.has(nodeId) && placement.desired === "stopped")
     .map(({ placement }) => placement.placementId);
-  if (ids.length === 0) return;
-  const rows = await db
-    .selectFrom("task")
-    .select("id")
-    .where("id", "in", ids)
-    .where("desired", "=", "stopped")
-    .execute();
-  await removeTasks(
-    db,
-    rows.map(({ id }) => id),
-  );
+  if (ids.length > 0) await lost.forgetStopped(ids);
 }

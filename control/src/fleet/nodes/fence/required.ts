@@ -1,8 +1,6 @@
 import { failureMessage, type NodeAxes } from "@svc/proto";
-import type { Db } from "../../../stores/db/pool.ts";
-import { inTransaction } from "../../../stores/db/transaction.ts";
 import type { Fleet } from "../../cluster/fleet.ts";
-import { ownerOf } from "../../tasks/owners/index.ts";
+import type { LostRows } from "./store.ts";
 
 const code = "NODE_FENCE_REQUIRED";
 const phase = "fence-required";
@@ -14,18 +12,11 @@ const isLost = (link: NodeAxes["link"]): boolean => link === "unreachable" || li
  * Tells owners that wait for a command on a node which does not answer: it may have run, so nobody else may run it
  * until somebody declares the node lost. One line each.
  */
-export async function noteFenceRequired({ db, fleet }: { db: Db; fleet: Fleet }): Promise<void> {
+export async function noteFenceRequired({ lost, fleet }: { lost: LostRows; fleet: Fleet }): Promise<void> {
   const waiting = fleet
     .runs()
     .filter(({ run }) => run.state === "granted" || run.state === "started")
     .filter(({ nodeId }) => isLost(fleet.nodeLink(nodeId).link));
-  for (const { run } of waiting) {
-    const owner = ownerOf(run.ownerKind);
-    // Asked first and without a lock, as the same ones wait in every round.
-    if (await owner.hasLine(db, run.ownerId, phase)) continue;
-    await inTransaction(db, async (tx) => {
-      if (!(await owner.isNewLine(tx, run.ownerId, phase))) return;
-      await owner.addLine(tx, run.ownerId, { phase, detail: `${code}: ${failureMessage(code)}` });
-    });
-  }
+  const line = { phase, detail: `${code}: ${failureMessage(code)}` };
+  for (const { run } of waiting) await lost.tellOnce(run, line);
 }

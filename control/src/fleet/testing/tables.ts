@@ -1,0 +1,161 @@
+import type { TaskKind } from "@svc/proto/kinds";
+import type { Deployment, Node, Task } from "../../stores/db/tables.ts";
+
+/** A task, as far as leaders ask. */
+export interface MemoryTask {
+  readonly id: string;
+  readonly projectId: string;
+  readonly kind: TaskKind;
+  readonly ownerKind: Task["owner_kind"];
+  readonly ownerId: string;
+  readonly channel: Task["channel"];
+  readonly replica: number;
+  readonly epoch: number;
+  readonly specHash: string;
+  readonly cause: string | null;
+  readonly createdAt: Date;
+  memoryMb: number;
+  cpuMillicores: number;
+  pidsLimit: number;
+  storageMb: number;
+  reservedMemoryMb: number;
+  reservedCpuMillicores: number;
+  desired: Task["desired"];
+  drainSeconds: number;
+  nodeId: string | null;
+  refused: Readonly<Record<string, number>> | null;
+  retiringAt: Date | null;
+  servedAt: Date | null;
+  reapedAt: Date | null;
+}
+
+/** What is filled in by itself. */
+type Defaults =
+  | "id"
+  | "epoch"
+  | "desired"
+  | "drainSeconds"
+  | "nodeId"
+  | "refused"
+  | "retiringAt"
+  | "servedAt"
+  | "reapedAt";
+export type NewMemoryTask = Omit<MemoryTask, Defaults>;
+
+/** A machine, as far as leaders ask. */
+export interface MemoryNode {
+  readonly id: string;
+  readonly role: Node["role"];
+  lifecycle: Node["lifecycle"];
+  schedulable: boolean;
+  drain: Node["drain"];
+  drainGeneration: number;
+  drainDeadline: Date | null;
+  quarantinedAt: Date | null;
+  diskFull: boolean;
+  /** When it last came; null: it never did. */
+  seenAt: Date | null;
+}
+
+/** A deployment, as far as leaders ask. */
+export interface MemoryDeployment {
+  readonly id: string;
+  readonly projectId: string;
+  status: Deployment["status"];
+}
+
+/** A host, and what its channel serves. */
+export interface MemorySite {
+  readonly host: string;
+  readonly projectId: string;
+  deploymentId: string | null;
+  stopped: boolean;
+}
+
+/** One line of the timeline of an owner, or of the history of a machine. */
+export interface MemoryLine {
+  /** The owner's id, or the machine's. */
+  of: string;
+  what: string;
+  at: Date;
+}
+
+/**
+ * The rows that leaders ask for and change, without a Postgres. What is true of rows there whoever changes them is so here as
+ * well: epochs rise, and a drain never becomes longer.
+ */
+export class MemoryTables {
+  leaderFence = 0n;
+  readonly nodes = new Map<string, MemoryNode>();
+  readonly tasks = new Map<string, MemoryTask>();
+  /** Tasks that are not reaped. */
+  readonly open = new Map<string, MemoryTask>();
+  /** By host. */
+  readonly sites = new Map<string, MemorySite>();
+  readonly deployments = new Map<string, MemoryDeployment>();
+  readonly lines: MemoryLine[] = [];
+  private nextEpoch = 1;
+  private nextId = 1;
+
+  /** An id that no other row has. */
+  id(kind: string): string {
+    return `${kind}${this.nextId++}`;
+  }
+
+  insert(task: NewMemoryTask): MemoryTask {
+    const row: MemoryTask = {
+      ...task,
+      ...{
+        id: this.id("t"),
+        epoch: this.nextEpoch++,
+        desired: "running",
+        drainSeconds: 0,
+        nodeId: null,
+        refused: null,
+      },
+      ...{ retiringAt: null, servedAt: null, reapedAt: null },
+    };
+    this.tasks.set(row.id, row);
+    this.open.set(row.id, row);
+    return row;
+  }
+
+  reap(id: string, at: Date): void {
+    const task = this.tasks.get(id);
+    if (task !== undefined) task.reapedAt = at;
+    this.open.delete(id);
+  }
+
+  /** Whether a deployment that waits for a run has no line of that phase. */
+  isNewLine(deploymentId: string, phase: string): boolean {
+    const isWaiting = this.deployments.get(deploymentId)?.status === "deploying";
+    return isWaiting && !this.lines.some(({ of, what }) => of === deploymentId && what === phase);
+  }
+
+  /** See `removeTasks` of `fleet/tasks/change.ts`. */
+  removeTasks(ids: readonly string[], drainSeconds = 0): void {
+    for (const id of ids) {
+      const task = this.tasks.get(id);
+      if (task === undefined || (task.desired === "removed" && task.drainSeconds <= drainSeconds)) continue;
+      task.desired = "removed";
+      task.drainSeconds = drainSeconds;
+    }
+  }
+}
+
+/** What a piece of work does with the rows, which it has to itself. */
+export interface MemoryTransaction<Tables extends MemoryTables = MemoryTables> {
+  tables: Tables;
+  /** The database's time. */
+  now: Date;
+  /** Tells whoever listens to the topic, once it is committed. */
+  notify(topic: string, about?: string): void;
+}
+
+/**
+ * Runs one piece of work at one moment, all of it or nothing: it must not throw after its first change. Whoever wants calls to take
+ * their time, to fail, or to have outcomes that nobody hears of, does that here.
+ */
+export type Transact<Tables extends MemoryTables = MemoryTables> = <T>(
+  work: (tx: MemoryTransaction<Tables>) => T,
+) => Promise<T>;
