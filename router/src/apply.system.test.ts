@@ -16,17 +16,20 @@ import { createFetcher } from "./bundles/fetcher.ts";
 import { openPredecessors } from "./bundles/predecessors.ts";
 import { openBundleStore } from "./bundles/store.ts";
 import { openHostLinks } from "./host-links.ts";
+import { moduleAt } from "./module-link.ts";
 import { gateDirName, parseEntry, predecessorsDirName } from "./names.ts";
 import { openGateFiles } from "./password/gate-files.ts";
 import { openGates } from "./password/gates.ts";
 import { tableText } from "./table.ts";
 import { createTableFeed } from "./table-feed.ts";
+import { openTableFile } from "./table-file.ts";
 import { createTableStore, digestOf } from "./table-store.ts";
 import { aBundle, digestOfBundle, filesBundle } from "./testing/bundle.ts";
 import { quiet } from "./testing/edge.ts";
 import { aComplete, aDelta, aPage, aProxy, aStatic } from "./testing/routes.ts";
 import { waitFor } from "./testing/wait-for.ts";
 import { openTree } from "./tree.ts";
+import { openTreeFiles } from "./tree-files.ts";
 
 let dir: string;
 let applier: Applier;
@@ -53,15 +56,15 @@ const moduleSocket = () => join(dir, "caddy.sock.table");
 async function open(clock: Clock = systemClock): Promise<void> {
   applied = [];
   const bundles = await openBundleStore(join(dir, "bundles"), quiet);
-  const tree = await openTree(systemClock, join(dir, "tree"), bundles.immutablesDir, quiet);
+  const tree = openTree(systemClock, await openTreeFiles(join(dir, "tree")), bundles.immutablesDir, quiet);
   const pull = async ({ digest }: { digest: string }) => {
     const archive = await archives.get(digest);
     if (archive === undefined) throw new RegistryError("ARTIFACT_NOT_FOUND", digest);
     return Readable.from([archive]);
   };
   const gates = await openGates(systemClock, join(dir, "gates"), openGateFiles(join(dir, "tree", gateDirName)), quiet);
-  const store = createTableStore(join(dir, "table"), quiet);
-  const feed = createTableFeed(systemClock, moduleSocket(), tree, quiet);
+  const store = createTableStore(await openTableFile(join(dir, "table")), quiet);
+  const feed = createTableFeed(systemClock, moduleAt(moduleSocket()), tree, quiet);
   applier = await startApplier({
     openEntrances: async () => {},
     clock,

@@ -4,7 +4,7 @@ import { EdgeService } from "@svc/proto/edge";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import { createWake, type Wake } from "@svc/runtime/wake";
-import { createEndpoints, createTransport, type Endpoints, type Identity, renewLoop } from "@svc/uplink";
+import { createEndpoints, type createTransport, type Endpoints, type Identity, renewLoop } from "@svc/uplink";
 import type { Log } from "./log.ts";
 
 /** The connection to control under one identity, whose certificate it keeps fresh. */
@@ -28,14 +28,15 @@ export function openControlLink(options: {
   linkUrls: readonly string[];
   /** Called with the identity, and with each one that takes its place. */
   onIdentity(identity: Identity): void;
+  connect: typeof createTransport;
   log: Log;
 }): ControlLink {
-  const { clock, random, dir, identity, linkUrls, onIdentity, log } = options;
+  const { clock, random, dir, identity, linkUrls, onIdentity, connect, log } = options;
   onIdentity(identity);
   const endpoints = createEndpoints(linkUrls, random);
   const stop = new AbortController();
   const renewal = createWake(clock);
-  let newest = createTransport(clock, identity, endpoints);
+  let newest = connect(clock, identity, endpoints);
   const renewing = renewLoop({
     clock,
     random,
@@ -45,7 +46,7 @@ export function openControlLink(options: {
     wanted: renewal,
     onRenewed(renewed) {
       const former = newest;
-      newest = createTransport(clock, renewed, endpoints);
+      newest = connect(clock, renewed, endpoints);
       // Control goes by the certificate that a session was opened with, so another one is opened.
       former.close();
       onIdentity(renewed);

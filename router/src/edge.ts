@@ -19,6 +19,7 @@ import { openHostLinks } from "./host-links.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { countAdmin, watchCaddy } from "./metrics/serve.ts";
+import { moduleAt } from "./module-link.ts";
 import { gateDirName, predecessorsDirName } from "./names.ts";
 import { startPageServer } from "./pages/server.ts";
 import { createAttempts } from "./password/attempts.ts";
@@ -35,10 +36,12 @@ import { createStanding, type Standing } from "./rotation/standing.ts";
 import { createAnswerByRules } from "./site-rules/answer.ts";
 import { openKeptRules } from "./site-rules/kept-rules.ts";
 import { createTableFeed } from "./table-feed.ts";
+import { openTableFile } from "./table-file.ts";
 import { createTableStore } from "./table-store.ts";
 import { openBatchStore } from "./traffic/batch-store.ts";
 import { startTraffic, type Traffic } from "./traffic/traffic.ts";
 import { openTree } from "./tree.ts";
+import { openTreeFiles } from "./tree-files.ts";
 
 /** Everything on this machine that serves visitors, except Caddy itself. Needs nobody else. */
 export interface Edge extends AsyncDisposable {
@@ -88,7 +91,7 @@ export async function startEdge(
   const bundlesDir = join(config.dir, "bundles");
   const bundles = await openBundleStore(bundlesDir, log);
   const { immutablesDir } = bundles;
-  const tree = opened.use(await openTree(clock, config.tableDir, immutablesDir, log));
+  const tree = opened.use(openTree(clock, await openTreeFiles(config.tableDir), immutablesDir, log));
   const predecessors = openPredecessors(
     config.dir,
     immutablesDir,
@@ -112,8 +115,8 @@ export async function startEdge(
     await Promise.race([entrancesOpen, pause(clock, openEntrancesMs, within.signal)]);
     within.abort();
   };
-  const store = opened.use(createTableStore(join(config.dir, "table"), log));
-  const feed = opened.use(createTableFeed(clock, tableSocketOf(config.adminSocket), tree, log));
+  const store = opened.use(createTableStore(await openTableFile(join(config.dir, "table")), log));
+  const feed = opened.use(createTableFeed(clock, moduleAt(tableSocketOf(config.adminSocket)), tree, log));
   const applier = opened.use(
     await startApplier({
       store,

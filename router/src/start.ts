@@ -8,6 +8,7 @@ import { systemClock as clock, systemRandom as random } from "@svc/runtime/syste
 import { version } from "@svc/runtime/version";
 import { createPulse } from "@svc/telemetry";
 import {
+  createTransport,
   FencedError,
   forgetIdentity,
   type Identity,
@@ -51,6 +52,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
   if (config.inFront.by !== "none") await usableCaddy(config.caddyBinary, config.inFront);
   await using opened = new AsyncDisposableStack();
   const registry = opened.use(createRegistryPull(clock));
+  const bootId = await readBootId();
   let watch: Watch | null = null;
   const metrics = createMetrics({ process: config.metricsListen !== null });
   const pulse = createPulse(clock.steadyMs);
@@ -100,6 +102,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<R
       analytics,
       address: addressOf(config.httpListen),
       version,
+      bootId,
       metrics,
       onRegistry(access) {
         registry.setAccess(access);
@@ -149,7 +152,10 @@ async function followControl(
   try {
     while (!signal.aborted) {
       const identity = (await loadIdentity(dir)) ?? (await enroll(config, dir, signal, log));
-      await using link = openControlLink({ clock, random, dir, identity, linkUrls: config.linkUrls, onIdentity, log });
+      await using link = openControlLink({
+        ...{ clock, random, dir, identity, linkUrls: config.linkUrls, onIdentity, log },
+        connect: createTransport,
+      });
       const over = new AbortController();
       const within = AbortSignal.any([signal, over.signal]);
       const returning = returnAnew(config, dir, within, log).then((isAnother) => {
@@ -225,6 +231,15 @@ async function readToken(path: string | null): Promise<string | null> {
     return (await readFile(path, "utf8")).trim();
   } catch {
     return null;
+  }
+}
+
+/** Changes with every start of the machine. */
+async function readBootId(): Promise<string> {
+  try {
+    return (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim();
+  } catch {
+    return "unknown";
   }
 }
 

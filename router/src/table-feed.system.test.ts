@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { systemClock } from "@svc/runtime/system";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { moduleAt } from "./module-link.ts";
 import { createTableFeed, type TableFeed } from "./table-feed.ts";
 import { quiet } from "./testing/edge.ts";
 
@@ -18,7 +19,7 @@ beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), "svc-feed-"));
   targets.clear();
   const tree = { hosts: () => targets.keys(), target: (host: string) => targets.get(host) ?? null };
-  feed = createTableFeed(systemClock, path(), tree, quiet);
+  feed = createTableFeed(systemClock, moduleAt(path()), tree, quiet);
 });
 afterEach(async () => {
   feed[Symbol.dispose]();

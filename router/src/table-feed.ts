@@ -1,8 +1,6 @@
-import { connect, type Socket } from "node:net";
-import { createInterface } from "node:readline";
 import type { Clock } from "@svc/runtime/clock";
-import { isFileError } from "@svc/runtime/durable-file";
 import type { Log } from "./log.ts";
+import type { ModuleLink, OpenModule } from "./module-link.ts";
 import type { NameTree } from "./tree.ts";
 
 /** Tells Caddy's module what hosts serve, where Caddy has one. */
@@ -19,35 +17,33 @@ const connectMs = 2000;
 const answerMs = 15_000;
 
 /** One connection, and which generation of it Caddy has in force. */
-interface Link {
-  socket: Socket;
+interface Told {
+  link: ModuleLink;
   generation: number;
-  /** The next line that Caddy says. */
-  answer(): Promise<string>;
 }
 
 /**
- * @param socketPath where the module listens, if there is one
+ * @param open connects to the module, if there is one
  * @param tree read when it is told, and already changed then
  */
 export function createTableFeed(
   clock: Clock,
-  socketPath: string,
+  open: OpenModule,
   tree: Pick<NameTree, "hosts" | "target">,
   log: Log,
 ): TableFeed {
-  let link: Link | null = null;
+  let told: Told | null = null;
 
   const close = (): void => {
-    link?.socket.destroy();
-    link = null;
+    told?.link.close();
+    told = null;
   };
 
-  async function send(to: Link, complete: boolean, hosts: Iterable<string>): Promise<void> {
+  async function send(to: Told, complete: boolean, hosts: Iterable<string>): Promise<void> {
     const targets = Object.fromEntries([...hosts].map((host) => [host, tree.target(host)]));
     const generation = to.generation + 1;
-    to.socket.write(`${JSON.stringify({ generation, complete, targets })}\n`);
-    const said: unknown = JSON.parse(await to.answer());
+    to.link.say(JSON.stringify({ generation, complete, targets }));
+    const said: unknown = JSON.parse(await within(clock, answerMs, to.link.answer()));
     if (!isAnswer(said)) throw new Error("caddy's module does not answer as it should");
     if (said.refused !== undefined) throw new Error(`caddy's module refused the table: ${said.refused}`);
     to.generation = said.generation;
@@ -55,19 +51,24 @@ export function createTableFeed(
 
   return {
     async tell(hosts) {
-      if (link !== null && !link.socket.destroyed) {
+      if (told !== null && !told.link.isClosed()) {
         try {
-          return await send(link, false, hosts);
+          return await send(told, false, hosts);
         } catch (err) {
           // It may be another Caddy by now.
           log.info({ err }, "caddy's module is told the whole table");
         }
       }
       close();
-      link = await open(clock, socketPath);
+      const stop = new AbortController();
+      const link = await within(clock, connectMs, open(stop.signal)).catch((cause: unknown) => {
+        stop.abort();
+        throw cause;
+      });
       if (link === null) return;
+      told = { link, generation: 0 };
       try {
-        await send(link, true, tree.hosts());
+        await send(told, true, tree.hosts());
       } catch (cause) {
         close();
         throw cause;
@@ -77,40 +78,12 @@ export function createTableFeed(
   };
 }
 
-/** Null when nobody listens there. */
-async function open(clock: Clock, path: string): Promise<Link | null> {
-  const socket = connect(path);
-  try {
-    await settled(clock, connectMs, socket, (resolve) => socket.once("connect", resolve));
-  } catch (cause) {
-    socket.destroy();
-    if (isFileError(cause, "ENOENT") || isFileError(cause, "ECONNREFUSED")) return null;
-    throw cause;
-  }
-  const lines = createInterface({ input: socket });
-  // Whoever waits for an answer hears of it; nobody else has to. Lines tell of it once more.
-  for (const each of [socket, lines]) each.on("error", () => {});
-  return {
-    socket,
-    generation: 0,
-    answer: () =>
-      settled(clock, answerMs, socket, (resolve) => {
-        lines.once("line", resolve);
-      }),
-  };
-}
-
-/** What `wait` resolves with. @throws Error when the socket fails or closes before, or it takes longer. */
-function settled<T>(clock: Clock, withinMs: number, socket: Socket, wait: (resolve: (value: T) => void) => void) {
+/** What `wait` resolves with. @throws Error when that takes longer */
+function within<T>(clock: Clock, ms: number, wait: Promise<T>): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
-  const onClose = () => reject(new Error("caddy's module closed the connection"));
-  const timer = clock.after(withinMs, () => reject(new Error("caddy's module does not answer")));
-  socket.once("error", reject).once("close", onClose);
-  wait(resolve);
-  return promise.finally(() => {
-    timer[Symbol.dispose]();
-    socket.off("error", reject).off("close", onClose);
-  });
+  const timer = clock.after(ms, () => reject(new Error("caddy's module does not answer")));
+  wait.then(resolve, reject);
+  return promise.finally(() => timer[Symbol.dispose]());
 }
 
 const isAnswer = (said: unknown): said is { generation: number; refused?: string } =>

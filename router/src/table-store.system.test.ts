@@ -4,16 +4,18 @@ import { join } from "node:path";
 import type { Route } from "@svc/proto/edge";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { tableText } from "./table.ts";
+import { openTableFile } from "./table-file.ts";
 import { createTableStore, type KeptTable, type TableStore } from "./table-store.ts";
 import { quiet } from "./testing/edge.ts";
 import { aPage, aProxy } from "./testing/routes.ts";
 
 let dir: string;
 let store: TableStore;
+const open = async () => createTableStore(await openTableFile(dir), quiet);
 const path = () => join(dir, "table.jsonl");
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), "svc-store-"));
-  store = createTableStore(dir, quiet);
+  store = await open();
 });
 afterEach(async () => {
   await store[Symbol.asyncDispose]();
@@ -25,7 +27,7 @@ const kept = (generation: bigint, routes: Route[], whole = true): KeptTable => (
   whole,
 });
 const loaded = async () => {
-  const found = await createTableStore(dir, quiet).load();
+  const found = await (await open()).load();
   if (found === null) return null;
   const { clusterEpoch, generation, routes } = found.table;
   return { clusterEpoch, generation, whole: found.whole, text: tableText(routes) };
@@ -91,7 +93,7 @@ test("after a torn change the next one is kept", async () => {
   await store.save(kept(1n, [a]), ["a.test", "b.test"]);
   await store[Symbol.asyncDispose]();
   await appendFile(path(), `${"0".repeat(64)} {"gen`);
-  store = createTableStore(dir, quiet);
+  store = await open();
   await store.load();
   await store.save(kept(2n, [a, b]), ["a.test", "b.test"]);
   expect(await loaded()).toEqual(expected(kept(2n, [a, b])));

@@ -1,12 +1,10 @@
 import { createHash } from "node:crypto";
-import { type FileHandle, mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
-import { join } from "node:path";
 import { fromJsonString } from "@bufbuild/protobuf";
 import { type Route, RouteSchema } from "@svc/proto/edge";
-import { isFileError, writeDurably } from "@svc/runtime/durable-file";
 import { z } from "zod";
 import type { Log } from "./log.ts";
 import { routeLine, type Table, tableText } from "./table.ts";
+import type { TableFile } from "./table-file.ts";
 
 /** The table that was served last. */
 export interface KeptTable {
@@ -37,57 +35,43 @@ const change = z.object({ ...about, upserts: z.array(z.string()), removed: z.arr
 const changesBytesMin = 1024 ** 2;
 
 /**
- * One file in `dir`: a line about a table, a line per route, and then a line per change since. Each change
+ * A line about a table, a line per route, and then a line per change since. Each change
  * begins with its own digest, so that one that was being written during a crash is recognised: it was
  * never reported, and is left out.
  */
-export function createTableStore(dir: string, log: Log): TableStore {
-  const path = join(dir, "table.jsonl");
-  /** Open while changes may be added; null when the next save has to write the whole table. */
-  let file: FileHandle | null = null;
-  let room = 0;
+export function createTableStore(file: TableFile, log: Log): TableStore {
+  /** How much may still be added; null when the next save has to write the whole table. */
+  let room: number | null = null;
 
   async function writeWhole(kept: KeptTable): Promise<void> {
-    await close();
+    room = null;
     const text = encodeWhole(kept);
-    await writeDurably(path, text);
-    file = await open(path, "a");
+    await file.replace(text);
     room = Math.max(changesBytesMin, text.length);
-  }
-
-  async function close(): Promise<void> {
-    const open = file;
-    file = null;
-    await open?.close();
   }
 
   return {
     async load() {
-      await mkdir(dir, { recursive: true, mode: 0o700 });
-      for (const name of await readdir(dir)) if (name.endsWith(".tmp")) await rm(join(dir, name), { force: true });
       try {
-        return decode(await readFile(path, "utf8"));
-      } catch (cause) {
-        if (isFileError(cause, "ENOENT")) return null;
-        log.error({ path, err: cause }, "the kept route table is damaged");
-        await rename(path, `${path}.damaged`);
+        const text = await file.read();
+        return text === null ? null : decode(text);
+      } catch (err) {
+        log.error({ err }, "the kept route table is damaged");
+        await file.putAside();
         return null;
       }
     },
     async save(kept, changed) {
       const line = encodeChange(kept, changed);
-      if (file === null || line.length > room) return writeWhole(kept);
-      try {
-        await file.appendFile(line);
-        await file.datasync();
-        room -= line.length;
-      } catch (cause) {
-        // Now it is unknown how the file ends.
-        await close();
-        throw cause;
-      }
+      if (room === null || line.length > room) return writeWhole(kept);
+      const left = room - line.length;
+      // Until all of it is on disk it is unknown how the file ends.
+      room = null;
+      await file.append(line);
+      await file.sync();
+      room = left;
     },
-    [Symbol.asyncDispose]: close,
+    [Symbol.asyncDispose]: () => file[Symbol.asyncDispose](),
   };
 }
 

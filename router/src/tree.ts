@@ -1,19 +1,9 @@
-import { closeSync, mkdirSync, openSync, readdirSync, rmdirSync, unlinkSync } from "node:fs";
-import { mkdir, readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock, Timer } from "@svc/runtime/clock";
 import { isFileError } from "@svc/runtime/durable-file";
-import { openHostLinks } from "./host-links.ts";
 import type { Log } from "./log.ts";
-import {
-  filesDirName,
-  gateDirName,
-  isHost,
-  openBundleOf,
-  parseEntry,
-  predecessorsDirName,
-  readyName,
-} from "./names.ts";
+import { openBundleOf, parseEntry } from "./names.ts";
+import type { TreeFiles } from "./tree-files.ts";
 import { nextSequence, type TreeStep, treeSteps } from "./tree-steps.ts";
 
 /** The table of names: what Caddy looks hosts up in. One writer. */
@@ -28,43 +18,45 @@ export interface NameTree extends Disposable {
   markReady(): Promise<void>;
 }
 
+/** One file of the tree. */
+interface Entry {
+  host: string;
+  name: string;
+}
+
 /** Much longer than a lookup takes from reading the directory to looking at the entry. */
 const retireAfterMs = 250;
 
 /**
- * Opens the tree in `dir`, with whatever an earlier process left in it and Caddy is serving. The tree is in
- * memory, where a synchronous call takes microseconds and a trip through the thread pool takes longer.
+ * Opens the tree, with whatever an earlier process left in it and Caddy is serving.
  *
  * @param immutablesDir where the links to files of open sites lead
  */
-export async function openTree(clock: Clock, dir: string, immutablesDir: string, log: Log): Promise<NameTree> {
-  await mkdir(dir, { recursive: true, mode: 0o755 });
-  const entries = await readTree(dir);
+export function openTree(clock: Clock, files: TreeFiles, immutablesDir: string, log: Log): NameTree {
+  const entries = new Map(files.found);
+  const { links } = files;
   let sequence = nextSequence(entries);
   let ready = false;
-  const files = openHostLinks(join(dir, filesDirName));
-  for (const host of files.names()) if (!entries.has(host)) files.put(host, null);
+  for (const host of links.names()) if (!entries.has(host)) links.put(host, null);
   /** Batches of entries that have no effect any more. */
-  const retiring = new Map<Timer, string[]>();
+  const retiring = new Map<Timer, Entry[]>();
 
-  const unlinkAll = (paths: readonly string[]): void => {
-    for (const path of paths) {
+  const removeAll = (idle: readonly Entry[]): void => {
+    for (const { host, name } of idle) {
       try {
-        unlinkSync(path);
+        files.remove(host, name);
       } catch (err) {
         // Without effect on what is served; the next start removes it.
-        if (!isFileError(err, "ENOENT")) log.warn({ path, err }, "a replaced entry was not removed");
+        if (!isFileError(err, "ENOENT")) log.warn({ host, name, err }, "a replaced entry was not removed");
       }
     }
   };
 
   const run = (step: TreeStep): void => {
     const known = entries.get(step.host) ?? [];
-    const path = join(dir, step.host);
     switch (step.do) {
       case "add":
-        mkdirSync(path, { recursive: true, mode: 0o755 });
-        closeSync(openSync(join(path, step.name), "wx", 0o644));
+        files.add(step.host, step.name);
         entries.set(step.host, [...known, step.name]);
         break;
       case "retire":
@@ -75,8 +67,8 @@ export async function openTree(clock: Clock, dir: string, immutablesDir: string,
         break;
       case "removeHost":
         // The newest goes last, or an older one would be served for a moment.
-        for (const name of readdirSync(path).sort().reverse()) unlinkSync(join(path, name));
-        rmdirSync(path);
+        for (const name of files.names(step.host).sort().reverse()) files.remove(step.host, name);
+        files.removeHost(step.host);
         entries.delete(step.host);
     }
   };
@@ -91,12 +83,12 @@ export async function openTree(clock: Clock, dir: string, immutablesDir: string,
     target: (host) => targetOf(entries.get(host) ?? []),
     serve(hosts, wanted) {
       const failures = new Map<string, string>();
-      const idle: string[] = [];
+      const idle: Entry[] = [];
       for (const host of hosts) {
         try {
           // Before the entry: a page must not be there before its files, nor the files of a site once it has a password.
           const bundle = openBundleOf(wanted.get(host) ?? "");
-          files.put(host, bundle === null ? null : join(immutablesDir, bundle));
+          links.put(host, bundle === null ? null : join(immutablesDir, bundle));
         } catch (cause) {
           fail(failures, host, "link", cause);
         }
@@ -105,7 +97,7 @@ export async function openTree(clock: Clock, dir: string, immutablesDir: string,
         if (failures.has(step.host)) continue;
         try {
           run(step);
-          if (step.do === "retire") idle.push(...step.names.map((name) => join(dir, step.host, name)));
+          if (step.do === "retire") idle.push(...step.names.map((name) => ({ host: step.host, name })));
         } catch (cause) {
           fail(failures, step.host, step.do, cause);
         }
@@ -114,20 +106,20 @@ export async function openTree(clock: Clock, dir: string, immutablesDir: string,
       if (idle.length > 0) {
         const timer = clock.after(retireAfterMs, () => {
           retiring.delete(timer);
-          unlinkAll(idle);
+          removeAll(idle);
         });
         retiring.set(timer, idle);
       }
       return failures;
     },
     async markReady() {
-      if (!ready) await writeFile(join(dir, readyName), "", { mode: 0o644 });
+      if (!ready) await files.markReady();
       ready = true;
     },
     [Symbol.dispose]() {
-      for (const [timer, paths] of retiring) {
+      for (const [timer, idle] of retiring) {
         timer[Symbol.dispose]();
-        unlinkAll(paths);
+        removeAll(idle);
       }
       retiring.clear();
     },
@@ -137,27 +129,4 @@ export async function openTree(clock: Clock, dir: string, immutablesDir: string,
 function targetOf(names: readonly string[]): string | null {
   const [inForce] = names.toSorted();
   return inForce === undefined ? null : (parseEntry(inForce)?.target ?? null);
-}
-
-const ours: ReadonlySet<string> = new Set([readyName, gateDirName, filesDirName, predecessorsDirName]);
-
-/** What is there by host; whatever is not ours is removed. */
-async function readTree(dir: string): Promise<Map<string, string[]>> {
-  const tree = new Map<string, string[]>();
-  for (const found of await readdir(dir, { withFileTypes: true })) {
-    const path = join(dir, found.name);
-    if (ours.has(found.name)) continue;
-    if (!found.isDirectory() || !isHost(found.name)) {
-      await rm(path, { recursive: true, force: true });
-      continue;
-    }
-    const names = await readdir(path);
-    const foreign = names.filter((name) => parseEntry(name) === null);
-    for (const name of foreign) await rm(join(path, name), { recursive: true, force: true });
-    tree.set(
-      found.name,
-      names.filter((name) => !foreign.includes(name)),
-    );
-  }
-  return tree;
 }

@@ -70,6 +70,7 @@ function watchOf(session: Session): Watch {
     random: systemRandom,
     endpoints: createEndpoints(["https://control.test"], systemRandom),
     transport: () => transport,
+    bootId: "boot1",
     applier: { state: () => served, submit: (message) => submitted.push(message) },
     standing: {
       open: (edgeId, say) => {

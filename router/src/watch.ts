@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { createClient, type Transport } from "@connectrpc/connect";
 import {
@@ -51,6 +50,8 @@ export interface WatchDeps {
   /** Where visitors reach this edge: an address or a host name. */
   address: string;
   version: string;
+  /** Changes with every start of the machine. */
+  bootId: string;
   metrics?: Pick<Metrics, "connected" | "sessions" | "renewSeconds"> | undefined;
   onRegistry(access: RegistryAccess | undefined): void;
   /** Control's wish for another certificate. */
@@ -61,7 +62,7 @@ export interface WatchDeps {
 }
 
 export function createWatch(deps: WatchDeps): Watch {
-  const { transport, applier, gates, standing, traffic, address, version, metrics, clock, random, log } = deps;
+  const { transport, applier, gates, standing, traffic, address, version, bootId, metrics, clock, random, log } = deps;
   const analytics = deps.analytics ?? null;
   const instanceId = random.uuid();
   let send: Send<SessionRequest> | null = null;
@@ -92,7 +93,6 @@ export function createWatch(deps: WatchDeps): Watch {
       send?.(request({ case: "applied", value: { generation, digest, error, behindHosts, resync } }));
     },
     async follow(signal) {
-      const bootId = await readBootId();
       await runSession<SessionRequest, SessionResponse>({
         clock,
         random,
@@ -170,12 +170,3 @@ export function createWatch(deps: WatchDeps): Watch {
 
 const request = (message: NonNullable<MessageInitShape<typeof SessionRequestSchema>["message"]>): SessionRequest =>
   create(SessionRequestSchema, { message });
-
-/** Changes with every start of the machine. */
-async function readBootId(): Promise<string> {
-  try {
-    return (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim();
-  } catch {
-    return "unknown";
-  }
-}

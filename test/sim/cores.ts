@@ -4,11 +4,10 @@ import { keepReplicas } from "@svc/control/fleet/replicas/steps";
 import { edgesFollowing } from "@svc/control/fleet/routes/progress";
 import { applyChange, tableChange } from "@svc/control/fleet/routes/table";
 import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
-import { decide } from "@svc/router/table";
 
 /**
- * The product's own decisions, as the virtual shells of leaders, workers and edges call them. A test double replaces one of them or
- * throws a switch. Agents and their sessions are the product's own, and call theirs themselves.
+ * The product's own decisions, as the virtual shells of control's leaders and workers call them. A test double replaces one of them or throws
+ * a switch. Agents, edges and their sessions are the product's own, and call theirs themselves.
  */
 export const realCores = {
   stormOf,
@@ -17,7 +16,6 @@ export const realCores = {
   keepReplicas,
   applyChange,
   tableChange,
-  decide,
   /** How agents' ports are. */
   ports: {
     /** What was written to the journal is on the disk when the call returns. */

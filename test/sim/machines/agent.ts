@@ -17,10 +17,11 @@ import { createEndpoints, FencedError, type Identity } from "@svc/uplink";
 import type { Process } from "../kernel/kernel.ts";
 import { enter, virtualClock, virtualRandom } from "../kernel/ports.ts";
 import type { World } from "../world/world.ts";
+import { addressOf } from "./addresses.ts";
+import type { Message } from "./connection.ts";
 import { Disk, DiskFull, virtualJournal } from "./disk.ts";
 import { Docker } from "./docker.ts";
 import { virtualEngine } from "./engine.ts";
-import type { Message } from "./link.ts";
 import { virtualLog } from "./log.ts";
 import { virtualMachine } from "./sights.ts";
 import { urlOf, virtualTransport } from "./uplink.ts";
@@ -88,7 +89,7 @@ export class AgentMachine {
   }
 
   get address(): string {
-    return this.nodeId;
+    return addressOf(this.nodeId);
   }
 
   get isConnected(): boolean {
@@ -126,7 +127,8 @@ export class AgentMachine {
       world.replicas.map(({ name }) => urlOf(name)),
       random,
     );
-    const transport = virtualTransport(scope, this, endpoints, {
+    const transport = virtualTransport(scope, world, endpoints, {
+      open: (replica, events) => world.connectAgent(this, replica, events),
       sent: (message) => this.sent(message),
       received: (message) => void (message.case === "assign" && assigns.push(message.value as Assign)),
     });

@@ -2,8 +2,7 @@ import type { DaemonCall } from "@svc/control/fleet/sessions/call";
 import { LinkError } from "@svc/control/fleet/sessions/errors";
 import type { Peer } from "@svc/control/fleet/sessions/peer";
 import type { DaemonIdentity, DaemonRole } from "@svc/proto/daemon-identity";
-import type { Connection } from "./connection.ts";
-import type { Message } from "./link.ts";
+import type { Connection, Message } from "./connection.ts";
 
 /** A daemon as its certificate names it, which nobody in this world can forge or lose. */
 export type Named = Pick<DaemonIdentity, "role" | "id" | "incarnation">;

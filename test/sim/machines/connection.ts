@@ -1,5 +1,23 @@
 import type { Kernel, Process } from "../kernel/kernel.ts";
 
+/** What both kinds of session are made of: a case and its value. */
+export interface Message {
+  case: string;
+  value: unknown;
+}
+
+/** A stream as a daemon has it. */
+export interface Stream {
+  send(message: Message): void;
+  close(): void;
+}
+
+/** What a daemon hears of one. */
+export interface StreamEvents {
+  message(message: Message): void;
+  closed(): void;
+}
+
 /** What goes wrong on the network, at the moment. */
 export interface NetworkTrouble {
   /** Share of messages that take long. */

@@ -1,31 +1,57 @@
-import type { Route, RouteTable } from "@svc/proto/edge";
+import type { Route } from "@svc/proto/edge";
+import { type AppliedState, type Applier, startApplier } from "@svc/router/apply";
+import { keepConfigured } from "@svc/router/caddy";
+import { openControlLink } from "@svc/router/control-link";
+import { targetName } from "@svc/router/names";
 import { emptyTable, type Table } from "@svc/router/table";
+import { createTableFeed } from "@svc/router/table-feed";
+import { createTableStore, type TableStore } from "@svc/router/table-store";
+import { openTree } from "@svc/router/tree";
+import { createWatch, type Watch } from "@svc/router/watch";
+import { createWake } from "@svc/runtime/wake";
+import { FencedError, type Identity } from "@svc/uplink";
 import type { Process } from "../kernel/kernel.ts";
+import { enter, virtualClock, virtualRandom } from "../kernel/ports.ts";
 import type { World } from "../world/world.ts";
-import { type Message, runSession } from "./link.ts";
+import { Caddy } from "./caddy.ts";
+import type { Message } from "./connection.ts";
+import { virtualLog } from "./log.ts";
+import { TableDisk } from "./table-disk.ts";
+import { urlOf, virtualTransport } from "./uplink.ts";
 
-const upstreamsOf = (routes: EdgeMachine["served"]): Set<string> =>
-  new Set([...routes.values()].flatMap(({ target }) => (target.case === "proxy" ? target.value.upstreams : [])));
+/** How soon what runs the router starts it again. */
+const startsAgainMs = 2_000;
+
+/** Lasts longer than any world, so nobody renews it; there is no key to it. */
+const certificatePem = `-----BEGIN CERTIFICATE-----
+MIIBDTCBtaADAgECAgEBMAoGCCqGSM49BAMCMA8xDTALBgNVBAMTBGVkZ2UwHhcN
+MjUxMjMxMDAwMDAwWhcNNDYwMTAxMDAwMDAwWjAPMQ0wCwYDVQQDEwRlZGdlMFkw
+EwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEXN02VwmsVrMhi3czpzjFhNY7G3JUxKLO
+QBA3yABzUwRU38EKVPtE/nECx2E7L43uh8lCVmAqY4s2PqodlLS8HqMCMAAwCgYI
+KoZIzj0EAwIDRwAwRAIgWLPP9tCHGxsnYXnXGlNEsazEWCD0CZklyuA+gxICl38C
+IB9TLiWRwZzpp3sKpKOLioaPFo0Lh+zMyWx62U/L2+M9
+-----END CERTIFICATE-----
+`;
 
 /** How long the longest of what is open goes on: not at all, like requests, like downloads, or like a stream without an end. */
 const openForMs = ({ random }: Process): number =>
   random.pick([0, random.between(0, 5_000), random.between(0, 90_000), Number.POSITIVE_INFINITY]);
 
-/** One edge: serves the last table that it accepted, whatever becomes of control. Mirrors `router/src/{apply,watch}.ts`. */
+/**
+ * One machine with a router and its Caddy. What the router does is the product's, from the session to the file of the table and to
+ * what Caddy is told: here are only its ports.
+ */
 export class EdgeMachine {
   readonly process: Process;
-  /** What visitors are served; outlives the process as the tree on disk does. */
-  served: ReadonlyMap<string, Route> = new Map();
-  servedGeneration = 0n;
-  private target: Table = emptyTable;
-  private disk: Table = emptyTable;
-  private lives = 0;
+  readonly caddy: Caddy;
+  readonly disk: TableDisk;
   isOff = false;
   resyncs = 0;
-  private isApplying = false;
-  private isAsked = false;
-  private applied = { clusterEpoch: 0n, generation: 0n, error: "", resync: false };
-  private send: ((message: Message) => void) | null = null;
+  private boots = 1;
+  private applier: Applier | null = null;
+  private isFenced = false;
+  /** The newest table that control was told of as being served. */
+  private reported: Table = emptyTable;
 
   readonly world: World;
   readonly id: string;
@@ -35,101 +61,207 @@ export class EdgeMachine {
     this.id = id;
     this.process = world.newProcess(id, clock);
     this.process.alive = false;
+    this.process.onUncaught = (error) => {
+      world.checks.onUncaught(id, error);
+      this.end(error);
+    };
+    // What is open stays where it is, in Caddy, which outlives the router.
+    this.caddy = new Caddy(world.kernel, id, (upstream) => world.leaveOpen(upstream, openForMs(this.process)));
+    this.disk = new TableDisk(world.kernel, this.process);
+  }
+
+  /** What the router knows that visitors are served. */
+  get routes(): ReadonlyMap<string, Route> {
+    return this.applier?.routes() ?? new Map();
+  }
+
+  get generation(): bigint {
+    return this.applier?.state().generation ?? 0n;
   }
 
   start(): void {
-    if (this.process.alive || this.isOff) return;
-    this.process.start();
-    this.lives += 1;
-    this.send = null;
-    this.isApplying = false;
-    this.isAsked = false;
-    // What was in force and not on disk yet is taken back: nobody was told of it.
-    this.target = this.disk;
-    this.serve(this.disk);
-    const { clusterEpoch, generation } = this.disk;
-    this.applied = { clusterEpoch, generation, error: "", resync: false };
-    const { scope } = this.process;
-    scope.spawn(
-      runSession({
-        scope,
-        connect: (turn, on) => this.world.connectEdge(this, turn, on),
-        hello: () => ({
-          case: "hello",
-          value: {
-            ...{ instanceId: `${this.id}.${this.lives}`, bootId: "1", address: this.id, version: "1" },
-            clusterEpoch: this.applied.clusterEpoch,
-            generation: this.applied.generation,
-          },
-        }),
-        renewal: () => ({ case: "renew", value: {} }),
-        onMessage: (message, send) => {
-          if (message.case === "welcome") this.send = send;
-          if (message.case === "table") this.submit(message.value as RouteTable);
-        },
-        onClose: () => {
-          this.send = null;
-        },
-        onFenced: function* () {},
-      }),
-    );
-  }
-
-  private submit(message: RouteTable): void {
-    const before = this.target;
-    const decision = this.world.cores.decide(this.target, true, message);
-    if ("refuse" in decision) {
-      this.resyncs += 1;
-      this.report({ ...this.applied, error: decision.refuse, resync: decision.resync });
-      return;
-    }
-    this.target = decision.accept;
-    this.world.checks.onTableAccepted(this.id, before, decision.accept);
-    this.apply();
-  }
-
-  /** Visitors who come go where the table says; what is open stays where it is, in the proxy, which outlives the process. */
-  private serve({ routes, generation }: Table): void {
-    const before = upstreamsOf(this.served);
-    this.served = routes;
-    this.servedGeneration = generation;
-    const after = upstreamsOf(routes);
-    for (const upstream of before) if (!after.has(upstream)) this.world.leaveOpen(upstream, openForMs(this.process));
-  }
-
-  private report(state: EdgeMachine["applied"]): void {
-    this.send?.({ case: "applied", value: state });
-  }
-
-  /** In force first, then on disk, and only then reported. */
-  private apply(): void {
-    if (this.isApplying) {
-      this.isAsked = true;
-      return;
-    }
-    this.isApplying = true;
-    const { scope, random } = this.process;
-    scope.after(random.between(1, 60), "table in force", () => {
-      const aim = this.target;
-      this.serve(aim);
-      this.world.checks.onServed(this.id, aim);
-      scope.after(random.between(1, 40), "table on disk", () => {
-        this.disk = aim;
-        this.applied = { clusterEpoch: aim.clusterEpoch, generation: aim.generation, error: "", resync: false };
-        this.report(this.applied);
-        this.isApplying = false;
-        if (this.isAsked) {
-          this.isAsked = false;
-          this.apply();
-        }
+    const { process } = this;
+    if (process.alive || this.isOff) return;
+    process.start();
+    const { life } = process;
+    this.applier = null;
+    enter(process, () => {
+      this.live().catch((error: unknown) => {
+        if (process.alive && process.life === life) this.end(error);
       });
     });
   }
 
-  /** The process ends; what was last in force goes on being served by the proxy until the next start. */
+  /** Everything that the router does in one life; see `router/src/{edge,start}.ts`. */
+  private async live(): Promise<void> {
+    const { world, process, caddy, id } = this;
+    const { scope } = process;
+    const clock = virtualClock(process);
+    const random = virtualRandom(process);
+    const log = virtualLog(process);
+    const { signal } = new AbortController();
+    const tree = openTree(clock, caddy.treeFiles(), "/immutable", log);
+    let watch: Watch | null = null;
+    const applier = await startApplier({
+      ...{ clock, log, tree },
+      store: this.watched(createTableStore(this.disk.open(scope), log)),
+      feed: createTableFeed(clock, caddy.module(scope), tree, log),
+      // This world has no sites of files, no passwords and no entrances.
+      bundles: {
+        ...{ immutablesDir: "/immutable", has: () => false, hasRules: () => false },
+        ...{ add: async () => {}, collect: async () => {} },
+      },
+      predecessors: { replaced() {}, settle: async () => {}, bundles: () => new Set() },
+      gates: { use() {} },
+      openEntrances: async () => {},
+      createFetcher: () => ({ state: () => "coming", want() {}, [Symbol.asyncDispose]: async () => {} }),
+      onApplied: (state) => {
+        this.checkServed(state);
+        watch?.report(state);
+        world.onTableKept(this);
+      },
+    });
+    this.applier = applier;
+    void keepConfigured({
+      ...{ admin: caddy.admin(clock, scope), wake: createWake(clock), signal, log },
+      isClosing: () => false,
+      render: async (closing) => ({ closing }),
+      revision: () => "",
+      onConfigured() {},
+    });
+    // Its identity is forgotten: it serves what it has, and waits for a token.
+    if (this.isFenced) return;
+    const link = openControlLink({
+      ...{ clock, random, dir: "/var/lib/svc-edge/identity", log },
+      identity: { ...({ id, name: id, role: "edge" } as Identity), certificatePem },
+      linkUrls: world.replicas.map(({ name }) => urlOf(name)),
+      onIdentity() {},
+      connect: (_clock, _identity, endpoints) => ({
+        transport: virtualTransport(scope, world, endpoints, {
+          open: (replica, on) => world.connectEdge(this, replica, on),
+          sent: (message) => this.sent(message),
+          received() {},
+        }),
+        close() {},
+      }),
+    });
+    watch = createWatch({
+      ...{ endpoints: link.endpoints, transport: link.transport, renewal: link.renewal, applier, clock, random, log },
+      ...{ address: `${id}.test`, version: "0", bootId: `${id}-boot${this.boots}` },
+      gates: { learn: async () => {} },
+      standing: { open() {}, closed() {}, learn() {}, heard() {} },
+      certificates: { learn: async () => "" },
+      challenges: { learn: async () => [] },
+      traffic: { open() {}, acknowledged() {}, closed() {} },
+      onRegistry() {},
+    });
+    try {
+      await watch.follow(signal);
+    } catch (cause) {
+      if (!(cause instanceof FencedError)) throw cause;
+      this.isFenced = true;
+    }
+  }
+
+  /** What the router says to control, with what that knows of it by its certificate. */
+  private sent({ case: kind, value }: Message): Message {
+    const { checks } = this.world;
+    if (kind === "hello") {
+      const hello = value as { clusterEpoch: bigint; generation: bigint };
+      this.tells(hello.clusterEpoch, hello.generation);
+      return { case: kind, value: { ...hello, edgeId: this.id } };
+    }
+    if (kind === "applied") {
+      const { generation, error, resync } = value as { generation: bigint; error: string; resync: boolean };
+      if (resync) this.resyncs += 1;
+      if (error !== "") this.world.kernel.note(() => `${this.id}: ${error}`);
+      this.tells(this.applier?.state().clusterEpoch ?? 0n, generation);
+      checks.onServed(this.id, generation);
+    }
+    return { case: kind, value };
+  }
+
+  private tells(clusterEpoch: bigint, generation: bigint): void {
+    const told = { ...emptyTable, clusterEpoch, generation };
+    if (isOlder(this.reported, told)) this.reported = told;
+  }
+
+  /** A store of tables that the checks look at. */
+  private watched(store: TableStore): TableStore {
+    const { checks } = this.world;
+    let before = emptyTable;
+    return {
+      ...store,
+      load: async () => {
+        const kept = await store.load();
+        before = kept?.table ?? emptyTable;
+        if (isOlder(before, this.reported)) checks.onTableLost(this.id, before, this.reported);
+        return kept;
+      },
+      save: async (kept, changed) => {
+        if (isOlder(kept.table, before)) checks.onTableBack(this.id, before, kept.table);
+        before = kept.table;
+        await store.save(kept, changed);
+      },
+    };
+  }
+
+  /** What is told without a word of failure is what visitors are served. */
+  private checkServed({ error, generation }: AppliedState): void {
+    const { caddy, applier, world } = this;
+    if (error !== "" || applier === null) return;
+    const routes = applier.routes();
+    for (const host of new Set([...routes.keys(), ...caddy.hosts()])) {
+      const route = routes.get(host);
+      const named = route === undefined ? null : targetName(route);
+      const wanted = named !== null && "name" in named ? named.name : null;
+      if (caddy.targetOf(host) !== wanted)
+        world.checks.onOtherServed(this.id, `${host}, of table ${generation}`, caddy.targetOf(host), wanted);
+    }
+  }
+
+  private end(error: unknown): void {
+    const { kernel, checks } = this.world;
+    kernel.note(() => `${this.id}: the router ends: ${error}`);
+    checks.onUncaught(this.id, error);
+    this.crash(true);
+    kernel.at(startsAgainMs, "start again", () => this.start());
+  }
+
+  /** The router ends; what was last in force goes on being served by Caddy. */
   crash(isNoticed: boolean): void {
     if (!this.process.alive) return;
     this.process.kill();
+    this.disk.crash();
     this.world.breakConnections(this.process, isNoticed);
   }
+
+  powerOff(): void {
+    this.crash(false);
+    this.isOff = true;
+    this.caddy.powerOff();
+  }
+
+  powerOn(): void {
+    if (!this.isOff) return;
+    this.isOff = false;
+    this.boots += 1;
+    this.caddy.start();
+    this.start();
+  }
+
+  /** Every fault of it ends. */
+  heal(): void {
+    this.disk.isFull = false;
+    this.disk.slowShare = 0;
+    this.caddy.hungUntilMs = 0;
+    this.caddy.refusesUntilMs = 0;
+    this.powerOn();
+    this.caddy.start();
+    this.start();
+  }
 }
+
+const isOlder = (one: Table, other: Table): boolean =>
+  one.clusterEpoch < other.clusterEpoch ||
+  (one.clusterEpoch === other.clusterEpoch && one.generation < other.generation);

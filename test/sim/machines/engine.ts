@@ -4,6 +4,7 @@ import { EngineError } from "@svc/agent/engine/errors";
 import type { Clock } from "@svc/runtime/clock";
 import type { Scope } from "../kernel/kernel.ts";
 import { createAnswer } from "../kernel/ports.ts";
+import { addressOf } from "./addresses.ts";
 import type { Container, Docker, Made } from "./docker.ts";
 
 export interface Owner {
@@ -37,7 +38,7 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
         volumes: [],
       },
       pid: state === "running" ? container.pid : null,
-      upstream: kind === "serve" ? `${owner.nodeId}:${container.port}` : null,
+      upstream: kind === "serve" ? `${addressOf(owner.nodeId)}:${container.port}` : null,
       gate: kind === "run" ? gateOf(container) : null,
     };
   };

@@ -1,32 +1,32 @@
 import { create, type DescMessage, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Transport } from "@connectrpc/connect";
-import { NodeService } from "@svc/proto/node";
 import type { Endpoints } from "@svc/uplink";
 import type { Scope } from "../kernel/kernel.ts";
 import { createAnswer, enter } from "../kernel/ports.ts";
-import type { AgentMachine } from "./agent.ts";
-import type { Message, Stream } from "./link.ts";
+import type { World } from "../world/world.ts";
+import type { Message, Stream, StreamEvents } from "./connection.ts";
 
 /** The name of a replica as an address, and back. */
 export const urlOf = (replica: string): string => `https://${replica}.test:7443`;
 export const replicaAt = (url: string): string => new URL(url).hostname.replace(/\.test$/, "");
 
 /**
- * The agent's way to control in the virtual world, for one life of it: what `createTransport` is in the real one. Streams go
+ * A daemon's way to control in the virtual world, for one life of it: what `createTransport` is in the real one. Streams go
  * over connections of the virtual network; calls are answered by whichever replica is there, as far as they are known here.
  */
 export function virtualTransport(
   scope: Scope,
-  machine: AgentMachine,
+  world: World,
   endpoints: Endpoints,
   on: {
+    /** Opens a stream to a replica; null when nobody is there. */
+    open(replica: string, events: StreamEvents): Stream | null;
     /** What is sent, as it goes on. */
     sent(message: Message): Message;
     received(message: Message): void;
   },
 ): Transport {
   const { process } = scope;
-  const { world } = machine;
   const refused = (): ConnectError => new ConnectError("nobody is there", Code.Unavailable);
 
   const call = <T>(name: string, signal: AbortSignal | undefined, reply: () => T): Promise<T> => {
@@ -61,12 +61,12 @@ export function virtualTransport(
       const message = await call(method.name, signal, () =>
         create(method.output, reply(create(method.input, input) as never) as MessageInitShape<typeof method.output>),
       );
-      return { stream: false, service: NodeService, method, header: new Headers(), trailer: new Headers(), message };
+      return { stream: false, service: method.parent, method, header: new Headers(), trailer: new Headers(), message };
     },
     async stream(method, signal, _timeoutMs, _header, input) {
       const inbox = createInbox<MessageShape<typeof method.output>>();
       const hear = (act: () => void): void => void (!scope.isOver && enter(process, act));
-      const stream: Stream | null = world.connectAgent(machine, replicaAt(endpoints.current()), {
+      const stream: Stream | null = on.open(replicaAt(endpoints.current()), {
         message: (message) =>
           hear(() => {
             on.received(message);
@@ -89,7 +89,7 @@ export function virtualTransport(
       );
       void send(method.input, input, (message) => void (!scope.isOver && stream.send(on.sent(message))));
       const [header, trailer] = [new Headers(), new Headers()];
-      return { stream: true, service: NodeService, method, header, trailer, message: inbox.messages() };
+      return { stream: true, service: method.parent, method, header, trailer, message: inbox.messages() };
     },
   };
 }

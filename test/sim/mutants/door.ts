@@ -8,6 +8,10 @@ import type { answered as assignAnswered } from "@svc/control/fleet/sessions/out
 import type { takeSessionKey } from "@svc/control/fleet/sessions/session-key";
 import type { stepResume } from "@svc/control/stores/etcd/resume";
 import type { answered, granted } from "@svc/control/stores/etcd/validity";
+import type { decide } from "@svc/router/table";
+import type { createTableFeed } from "@svc/router/table-feed";
+import type { createTableStore } from "@svc/router/table-store";
+import type { nextSequence } from "@svc/router/tree-steps";
 
 /** What may be replaced, by its name. */
 export interface Patchable {
@@ -22,6 +26,10 @@ export interface Patchable {
   stepResume: typeof stepResume;
   granted: typeof granted;
   answered: typeof answered;
+  createTableFeed: typeof createTableFeed;
+  createTableStore: typeof createTableStore;
+  decide: typeof decide;
+  nextSequence: typeof nextSequence;
 }
 
 /** Each makes a function of the real one. */

@@ -218,6 +218,48 @@ const mutants = {
     breaks: "a stop does not hold what is on its way",
     double: (real) => ({ ...real, shell: { ...real.shell, stopsCoverOpen: false } }),
   },
+  M20: {
+    breaks: "an edge takes a complete table that is older than what it has",
+    patches: {
+      decide: (real) => (known, whole, message) => {
+        const decision = real(known, whole, message);
+        const isOlder = "refuse" in decision && message.clusterEpoch === known.clusterEpoch && !decision.resync;
+        return isOlder ? real({ ...known, generation: 0n }, whole, message) : decision;
+      },
+    },
+  },
+  M21: {
+    breaks: "an edge reports a table before it is on its disk",
+    patches: {
+      createTableStore: (real) => (file, log) => {
+        const store = real(file, log);
+        let last: Promise<unknown> = Promise.resolve();
+        return {
+          ...store,
+          save: async (kept, changed) => {
+            const copy = { ...kept, table: { ...kept.table, routes: new Map(kept.table.routes) } };
+            const hosts = [...changed];
+            last = last.then(() => store.save(copy, hosts)).catch(() => {});
+          },
+        };
+      },
+    },
+  },
+  M22: {
+    breaks: "an edge takes for told what Caddy's module has not answered",
+    patches: {
+      createTableFeed:
+        (real) =>
+        (...args) => {
+          const feed = real(...args);
+          return { ...feed, tell: async (hosts) => void feed.tell([...hosts]).catch(() => {}) };
+        },
+    },
+  },
+  M23: {
+    breaks: "a router that was started anew numbers its entries from the beginning again",
+    patches: { nextSequence: (real) => () => real(new Map()) },
+  },
 } satisfies Record<string, Mutant>;
 
 export type MutantName = keyof typeof mutants;

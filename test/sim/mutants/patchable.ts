@@ -14,6 +14,10 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "control/src/fleet/sessions/session-key.ts": ["takeSessionKey"],
   "control/src/stores/etcd/resume.ts": ["stepResume"],
   "control/src/stores/etcd/validity.ts": ["answered", "granted"],
+  "router/src/table-feed.ts": ["createTableFeed"],
+  "router/src/table-store.ts": ["createTableStore"],
+  "router/src/table.ts": ["decide"],
+  "router/src/tree-steps.ts": ["nextSequence"],
 };
 
 const doorUrl = new URL("./door.ts", import.meta.url);

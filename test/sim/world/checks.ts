@@ -15,6 +15,7 @@ import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
 import { isOpen } from "@svc/proto";
 import { type Assign, Desired, Observed, type PlacementStatus, RunPhase, type RunStatus } from "@svc/proto/node";
 import type { Table } from "@svc/router/table";
+import { nodeAt } from "../machines/addresses.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Container, ContainerWitness } from "../machines/docker.ts";
 import type { Commit, Writer } from "../stores/etcd.ts";
@@ -67,6 +68,8 @@ export const invariants: Readonly<Record<number, string>> = {
   31: "nothing drains for ever",
   32: "no program ends by a failure that nobody caught",
   33: "a node that is well is connected",
+  34: "an edge begins with no older table than it has said that it serves",
+  35: "what an edge says that it serves is what its Caddy serves",
 };
 
 /** What may be said of an attempt whose journal says so. */
@@ -317,7 +320,7 @@ export class Checks implements ContainerWitness {
       if (healthyMs === undefined)
         this.fail(11, `${key} names ${upstream}, which never answered for ${entry.deploymentId}`);
       else if (this.nowMs - healthyMs > lagMs) this.fail(11, `${key} names ${upstream}, which is long down`);
-      const nodeId = upstream.split(":")[0] ?? "";
+      const nodeId = nodeAt(upstream);
       const goneMs = this.nowMs - (this.goneSinceMs.get(nodeId) ?? this.nowMs);
       if (postgres.tables.nodes.get(nodeId)?.lifecycle !== "active" && goneMs > lagMs)
         this.fail(11, `${key} names ${upstream} of a lost node`);
@@ -520,11 +523,8 @@ export class Checks implements ContainerWitness {
     for (const edge of this.world.edges) {
       const row = this.world.postgres.tables.nodes.get(edge.id);
       if (row?.lifecycle !== "active" || !row.schedulable || row.seenAt === null) continue;
-      for (const route of edge.served.values()) {
-        if (route.target.case === "proxy" && route.target.value.upstreams.includes(upstream)) {
-          this.fail(14, `${machineId}: ${kind} of ${id}, to which ${edge.id} sends visitors of ${route.host}`);
-        }
-      }
+      const host = edge.caddy.hostOf(upstream);
+      if (host !== null) this.fail(14, `${machineId}: ${kind} of ${id}, to which ${edge.id} sends visitors of ${host}`);
     }
   }
 
@@ -573,16 +573,22 @@ export class Checks implements ContainerWitness {
     this.endedPlacements.add(placementId);
   }
 
-  onTableAccepted(edgeId: string, before: Table, after: Table): void {
-    if (
-      after.clusterEpoch < before.clusterEpoch ||
-      (after.clusterEpoch === before.clusterEpoch && after.generation < before.generation)
-    ) {
-      this.fail(8, `${edgeId} goes back from table ${before.generation} to ${after.generation}`);
-    }
+  onTableBack(edgeId: string, before: Table, after: Table): void {
+    this.fail(8, `${edgeId} goes back from table ${before.generation} to ${after.generation}`);
   }
 
-  onServed(edgeId: string, table: Table): void {
-    this.world.kernel.note(() => `${edgeId} serves table ${table.generation}`);
+  onTableLost(edgeId: string, found: Table, reported: Table): void {
+    this.fail(
+      34,
+      `${edgeId} begins with table ${found.generation}, and has said that it serves ${reported.generation}`,
+    );
+  }
+
+  onOtherServed(edgeId: string, what: string, is: string | null, wanted: string | null): void {
+    this.fail(35, `${edgeId} sends visitors of ${what}, to ${is}, and says that it is ${wanted}`);
+  }
+
+  onServed(edgeId: string, generation: bigint): void {
+    this.world.kernel.note(() => `${edgeId} serves table ${generation}`);
   }
 }

@@ -79,6 +79,28 @@ export function act(world: World, { kind, a, b, ms, x }: Deed): void {
       edge.crash(x < 0.8);
       kernel.at(Math.min(ms, 20_000), "start again", () => edge.start());
       return;
+    case "powerEdge":
+      edge.powerOff();
+      kernel.at(Math.max(ms, 3_000), "power on", () => edge.powerOn());
+      return;
+    case "crashCaddy":
+      edge.caddy.crash();
+      kernel.at(Math.min(ms, 20_000), "start again", () => {
+        if (!edge.isOff) edge.caddy.start();
+      });
+      return;
+    case "hangCaddy":
+      edge.caddy.hungUntilMs = kernel.nowMs + ms;
+      return;
+    case "refuseCaddy":
+      edge.caddy.refusesUntilMs = kernel.nowMs + ms;
+      return;
+    case "fillEdgeDisk":
+      edge.disk.isFull = true;
+      kernel.at(ms, "disk freed", () => {
+        edge.disk.isFull = false;
+      });
+      return;
     case "freezeAgent":
       daemon.process.freeze(Math.min(ms, 40_000), false);
       return;
@@ -171,10 +193,10 @@ export function act(world: World, { kind, a, b, ms, x }: Deed): void {
     case "staleReads":
       // A member that has fallen behind answers, and what it sends is old as well.
       replica.path.stallWatches(Math.max(ms, 14_000));
-      // Agents come to this replica while another one has told them newer things.
+      // Agents and edges come to this replica while another one has told them newer things.
       for (const afterMs of [2_000 + x * 4_000, 8_000 + x * 4_000, Math.max(ms, 14_000) + 500]) {
         kernel.at(afterMs, "move on", () => {
-          for (const each of world.nodes) world.breakConnections(each.process, true);
+          for (const each of [...world.nodes, ...world.edges]) world.breakConnections(each.process, true);
         });
       }
       replica.path.stale = {

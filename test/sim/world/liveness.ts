@@ -9,6 +9,8 @@ import {
 } from "@svc/control/fleet/cluster/keys";
 import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
 import { Observed } from "@svc/proto/node";
+import { upstreamsOf } from "../machines/caddy.ts";
+import type { EdgeMachine } from "../machines/edge.ts";
 import type { EtcdStore } from "../stores/etcd.ts";
 import type { SiteRow, TaskRow } from "../stores/postgres.ts";
 import type { World } from "./world.ts";
@@ -50,9 +52,10 @@ export function checkSettled(world: World): void {
   for (const edge of world.edges) {
     const row = tables.nodes.get(edge.id);
     if (row?.lifecycle !== "active" || !edge.process.alive) continue;
-    if (Number(edge.servedGeneration) !== (meta?.generation ?? 0)) {
-      checks.fail(23, `${edge.id} serves table ${edge.servedGeneration}, and ${meta?.generation} is published`);
-    }
+    if (Number(edge.generation) !== (meta?.generation ?? 0))
+      checks.fail(23, `${edge.id} serves table ${edge.generation}, and ${meta?.generation} is published`);
+    if (!edge.caddy.isConfigured) checks.fail(23, `the Caddy of ${edge.id} has no configuration`);
+    checkRoutes(world, edge);
   }
   for (const { process, nodeId, machineId, isConnected, incarnation } of world.nodes) {
     const row = tables.nodes.get(nodeId);
@@ -93,9 +96,25 @@ export function checkSettled(world: World): void {
   }
 }
 
+/** Visitors are served what is published, host by host. */
+function checkRoutes({ etcd, values, checks }: World, { id, caddy }: EdgeMachine): void {
+  const published = new Map<string, string>();
+  for (const [key, { value }] of etcd.entries) {
+    if (!key.startsWith(prefix.routeTable)) continue;
+    const { entry } = values.of<{ entry: RouteEntry }>(value);
+    published.set(entry.host, [...(entry.proxy?.upstreams ?? [])].sort().join(" "));
+  }
+  for (const host of new Set([...published.keys(), ...caddy.hosts()])) {
+    const target = caddy.targetOf(host);
+    const sent = target === null ? undefined : upstreamsOf(target).join(" ");
+    if (sent !== published.get(host))
+      checks.fail(23, `${id} sends visitors of ${host} to ${sent}, and ${published.get(host)} is published`);
+  }
+}
+
 function checkStopped({ edges, checks }: World, { host }: SiteRow): void {
   for (const edge of edges) {
-    const route = edge.served.get(host);
+    const route = edge.routes.get(host);
     if (edge.process.alive && route?.target.case === "proxy" && checks.isToStop(route.deploymentId))
       checks.fail(30, `${edge.id} sends visitors of ${host} to ${route.deploymentId}, which is stopped`);
   }

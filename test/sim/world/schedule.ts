@@ -25,6 +25,7 @@ const kinds = {
   crashAgent: 3,
   crashReplica: 1.5,
   crashEdge: 1,
+  powerEdge: 0.5,
   freezeAgent: 1.5,
   freezeReplica: 2,
   suspendNode: 0.7,
@@ -45,6 +46,11 @@ const kinds = {
   crashProgram: 2,
   sicken: 0.7,
   fillDisk: 0.7,
+  // What serves visitors on edges.
+  crashCaddy: 1,
+  hangCaddy: 1.5,
+  refuseCaddy: 0.5,
+  fillEdgeDisk: 0.5,
   // The stores.
   etcdLeaderChange: 0.8,
   etcdDown: 0.5,

@@ -1,6 +1,5 @@
-import { create } from "@bufbuild/protobuf";
 import { type NodeAction, type NodeAxes, nodeActionProblem } from "@svc/proto";
-import { type SessionRequest as EdgeRequest, SessionRequestSchema as EdgeRequestSchema } from "@svc/proto/edge";
+import type { SessionRequest as EdgeRequest } from "@svc/proto/edge";
 import { type SessionRequest as NodeRequest, Observed } from "@svc/proto/node";
 import { recoverCluster } from "../control/recovery.ts";
 import { Replica } from "../control/replica.ts";
@@ -10,9 +9,16 @@ import { enter } from "../kernel/ports.ts";
 import type { Random } from "../kernel/random.ts";
 import { AgentMachine } from "../machines/agent.ts";
 import { type Named, VirtualCall } from "../machines/call.ts";
-import { Connection, Network, type NetworkTrouble, type Side } from "../machines/connection.ts";
+import {
+  Connection,
+  type Message,
+  Network,
+  type NetworkTrouble,
+  type Side,
+  type Stream,
+  type StreamEvents,
+} from "../machines/connection.ts";
 import { EdgeMachine } from "../machines/edge.ts";
-import type { Message, Stream } from "../machines/link.ts";
 import { EtcdStore, type Snapshot, Values } from "../stores/etcd.ts";
 import type { HeldLease } from "../stores/etcd-lease.ts";
 import type { StoreTrouble } from "../stores/etcd-path.ts";
@@ -178,26 +184,21 @@ export class World {
   // ------------------------------------------------------------- connections
 
   connectAgent({ process, nodeId: id, incarnation }: AgentMachine, replica: string, on: StreamEvents): Stream | null {
-    const turn = this.replicas.findIndex(({ name }) => name === replica);
-    return this.connect<NodeRequest>(process, turn, { role: "node", id, incarnation }, on, "serveNode");
+    return this.connect<NodeRequest>(process, replica, { role: "node", id, incarnation }, on, "serveNode");
   }
 
-  connectEdge({ process, id }: EdgeMachine, turn: number, on: StreamEvents): Stream | null {
-    const stream = this.connect<EdgeRequest>(process, turn, { role: "edge", id, incarnation: 1 }, on, "serveEdge");
-    if (stream === null) return null;
-    // As they look once they have travelled.
-    const whole = (message: Message) => create(EdgeRequestSchema, { message } as never).message as Message;
-    return { ...stream, send: (message) => stream.send(whole(message)) };
+  connectEdge({ process, id }: EdgeMachine, replica: string, on: StreamEvents): Stream | null {
+    return this.connect<EdgeRequest>(process, replica, { role: "edge", id, incarnation: 1 }, on, "serveEdge");
   }
 
   private connect<Req extends NodeRequest | EdgeRequest>(
     from: Process,
-    turn: number,
+    name: string,
     named: Named,
     on: StreamEvents,
     serve: "serveNode" | "serveEdge",
   ): Stream | null {
-    const replica = this.replicas[turn % this.replicas.length];
+    const replica = this.replicas.find((each) => each.name === name);
     const streams = replica?.streams ?? null;
     if (replica === undefined || streams === null || !replica.process.alive || !replica.isReady) return null;
     const client: Side = {
@@ -247,10 +248,18 @@ export class World {
     for (const [id, { status }] of machine.disk.durable.placements) {
       if (status.observed >= Observed.COMPLETED) this.checks.onEnded(id);
     }
-    if (this.isCalm || this.crashAtJournalShare === 0) return;
-    const { random } = machine.process;
-    if (!random.chance(this.crashAtJournalShare)) return;
-    const { life } = machine.process;
+    this.mayCrash(machine, this.crashAtJournalShare);
+  }
+
+  /** Likewise those right after an edge has said what it serves. Tables come much more rarely than what is journaled. */
+  onTableKept(edge: EdgeMachine): void {
+    this.mayCrash(edge, Math.min(1, this.crashAtJournalShare * 4));
+  }
+
+  private mayCrash(machine: AgentMachine | EdgeMachine, share: number): void {
+    if (this.isCalm || share === 0) return;
+    const { random, life } = machine.process;
+    if (!random.chance(share)) return;
     this.kernel.at(random.pick([0.01, random.between(0, 20), random.between(0, 300)]), "crash at journal", () => {
       if (this.isCalm || machine.process.life !== life || !machine.process.alive) return;
       machine.crash(true);
@@ -426,7 +435,7 @@ export class World {
       replica.databaseCutUntilMs = 0;
       replica.start();
     }
-    for (const edge of this.edges) edge.start();
+    for (const edge of this.edges) edge.heal();
     for (const node of this.nodes) {
       node.docker.hungUntilMs = 0;
       node.docker.deafUntilMs = 0;
@@ -441,9 +450,4 @@ export class World {
       }
     }
   }
-}
-
-interface StreamEvents {
-  message(message: Message): void;
-  closed(): void;
 }

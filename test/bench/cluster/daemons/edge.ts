@@ -4,6 +4,7 @@ import { createClient } from "@connectrpc/connect";
 import { EdgeService, type RouteTable, type SessionRequestSchema, type SessionResponse } from "@svc/proto/edge";
 import { createLog } from "@svc/router/log";
 import { decide, emptyTable } from "@svc/router/table";
+import { openTableFile } from "@svc/router/table-file";
 import { createTableStore } from "@svc/router/table-store";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import { createEndpoints, createTransport, type Identity, runSession, type Send } from "@svc/uplink";
@@ -35,7 +36,7 @@ export async function runEdge(options: EdgeOptions): Promise<void> {
   const endpoints = createEndpoints(options.linkUrls, systemRandom);
   const link = createTransport(systemClock, identity, endpoints);
   const client = createClient(EdgeService, link.transport);
-  await using store = createTableStore(options.dir, createLog("silent"));
+  await using store = createTableStore(await openTableFile(options.dir), createLog("silent"));
   const instanceId = randomUUID();
   let table = emptyTable;
   let isOpen = false;

@@ -1,0 +1,5 @@
+/** Where apps of a node are reached: edges take nothing but numbers. */
+export const addressOf = (nodeId: string): string => `10.0.0.${nodeId.slice(1)}`;
+
+/** The node whose apps are reached at the machine of an upstream. */
+export const nodeAt = (upstream: string): string => `n${upstream.split(":")[0]?.split(".").at(-1) ?? ""}`;
