@@ -101,7 +101,7 @@ function checkRoutes({ etcd, values, checks }: World, { id, caddy }: EdgeMachine
   const published = new Map<string, string>();
   for (const [key, { value }] of etcd.entries) {
     if (!key.startsWith(prefix.routeTable)) continue;
-    const { entry } = values.of<{ entry: RouteEntry }>(value);
+    const entry = values.of<RouteEntry>(value);
     published.set(entry.host, [...(entry.proxy?.upstreams ?? [])].sort().join(" "));
   }
   for (const host of new Set([...published.keys(), ...caddy.hosts()])) {
