@@ -3,6 +3,7 @@ import { stormOf } from "@svc/control/fleet/cluster/storm/rules";
 import { keepReplicas } from "@svc/control/fleet/replicas/steps";
 import { edgesFollowing } from "@svc/control/fleet/routes/progress";
 import { applyChange, tableChange } from "@svc/control/fleet/routes/table";
+import { nextLifecycleStep } from "@svc/control/tenants/deployments/lifecycle/steps";
 import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 
 /**
@@ -13,6 +14,7 @@ export const realCores = {
   stormOf,
   edgesFollowing,
   nextDeployStep,
+  nextLifecycleStep,
   keepReplicas,
   applyChange,
   tableChange,

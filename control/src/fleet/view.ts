@@ -25,6 +25,7 @@ export const fleetView = (fleet: Fleet, memory: SchedulerMemory): FleetView => (
         },
       ];
     }),
+  observation: (nodeId, placementId) => fleet.observation(nodeId, placementId),
   runs: () =>
     fleet
       .runs()

@@ -131,6 +131,7 @@ const noFleet: FleetView = {
   isConnected: () => false,
   nodeLink: () => ({ link: "unreachable", since: new Date(0) }),
   placements: () => [],
+  observation: () => null,
   runs: () => [],
   lateFailures: () => null,
   routesMeta: () => ({ generation: 0 }),

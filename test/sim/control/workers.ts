@@ -3,6 +3,7 @@ import type { Routing } from "@svc/control/fleet/routes/routing";
 import { type Decision, place } from "@svc/control/fleet/scheduler/placement";
 import { reservationsOf } from "@svc/control/fleet/scheduler/steps";
 import { drainSecondsLeft } from "@svc/control/fleet/tasks/drain";
+import { emptySlots } from "@svc/control/fleet/tasks/kinds/serve";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { recheckAfterMs } from "@svc/control/stores/work/recheck";
 import type { nextDeployStep as _real, DeployFacts } from "@svc/control/tenants/deployments/steps";
@@ -15,8 +16,9 @@ import {
   type TaskRow,
   type WorkRow,
 } from "../stores/postgres.ts";
+import { containerFacts, healthTimeoutSeconds } from "./container-facts.ts";
 import { schedulable } from "./leader/snapshot.ts";
-import { startSite, stopSite } from "./lifecycle.ts";
+import { carryOutLifecycle } from "./lifecycle.ts";
 import { move, type Outcome } from "./outcome.ts";
 import type { Replica } from "./replica.ts";
 import { edgesInRotation, readRouting } from "./routed.ts";
@@ -25,7 +27,6 @@ import { cancelRun } from "./runs.ts";
 const leaseMs = 15_000;
 const concurrency = 6;
 const drainMs = 5_000;
-const healthTimeoutSeconds = 30;
 const releaseTimeoutSeconds = 30;
 
 const isTrouble = (error: unknown): boolean =>
@@ -168,8 +169,8 @@ function work(replica: Replica, item: WorkRow, claimedAtMs: number, over: () => 
 const handlers: Readonly<Record<WorkRow["kind"], (replica: Replica, item: WorkRow, scope: Scope) => Work<Outcome>>> = {
   deploy,
   retire,
-  stop: stopSite,
-  start: startSite,
+  stop: carryOutLifecycle,
+  start: carryOutLifecycle,
 };
 
 // ------------------------------------------------------------------- deploy
@@ -205,20 +206,7 @@ function* readFacts(replica: Replica, id: string): Work<{ facts: DeployFacts; ro
   // Waits are counted from times that the database gave, and the clock of this replica may differ from its.
   const aheadMs = fleet.now().getTime() - read.now.getTime();
   const shared = (at: Date | null) => at && new Date(at.getTime() - aheadMs);
-  const serve = tasks
-    .filter(({ desired }) => desired !== "removed")
-    .map((task) => {
-      const nodeId = fleet.findPlacement(task.id)?.nodeId ?? task.nodeId;
-      return {
-        id: task.id,
-        createdAt: task.createdAt,
-        desired: task.desired,
-        nodeId,
-        refused: task.refused,
-        nodeLostAt: nodeId === null ? null : shared(fleet.nodeLostAt(nodeId)),
-        observation: nodeId === null ? null : fleet.observation(nodeId, task.id),
-      };
-    });
+  const serve = containerFacts(fleet, tasks, aheadMs);
   const upstreams = new Set(serve.map(({ observation }) => observation?.upstream ?? ""));
   const entry = fleet.route(site.host);
   const published =
@@ -386,20 +374,15 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         const row = current(tables);
         const site = tables.siteOf(at.projectId);
         if (row === null || site === null) return;
-        const wanted = tables.tasksOf(id).filter(({ desired }) => desired !== "removed");
-        for (let slot = wanted.length; slot < facts.replicas; slot += 1) {
+        // A late worker must not take away what another one has let serve since.
+        if (site.deploymentId === id) return;
+        tables.removeTasks(step.abandoned.map(({ taskId }) => taskId));
+        for (const slot of emptySlots(tables.wantedTasksOf(id), facts.replicas)) {
           tables.insertTask({
             ...{ projectId: at.projectId, deploymentId: id, replica: slot, memoryMb: site.memoryMb, cause: null },
             createdAt: world.postgres.now(),
           });
         }
-        notify("task");
-      });
-      return;
-    case "abandonTask":
-      yield* replica.transact((tables, notify) => {
-        if (current(tables) === null || tables.siteOf(at.projectId)?.deploymentId === id) return;
-        tables.removeTasks([step.taskId]);
         notify("task");
       });
       return;
@@ -509,6 +492,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
       return;
     case "resolveImage":
     case "createBuild":
+    case "abandonTask":
     case "acceptBuild":
       throw new Error(`${id}: no ${step.do} here`);
   }

@@ -1,5 +1,6 @@
 import type { NodeAxes } from "@svc/proto";
 import type { EdgePhase, OwnerKind, RunKind, TaskKind } from "@svc/proto/kinds";
+import type { ObservationValue } from "./keys.ts";
 
 /** Something that the leader gave to a node and that is not over, as far as its node said. */
 export interface HeldPlacement {
@@ -50,6 +51,8 @@ export interface FleetView {
   /** How a node or edge is linked, and since when, as far as this replica has seen. */
   nodeLink(nodeId: string): { link: Exclude<NodeAxes["link"], "quarantined">; since: Date };
   placements(): HeldPlacement[];
+  /** What a node said last of something that it was given, also of what is over; null before it said anything. */
+  observation(nodeId: string, placementId: string): Pick<ObservationValue, "observed" | "failure" | "changedAt"> | null;
   runs(): HeldRun[];
   /**
    * How often tasks of projects have failed on nodes lately, by `failureKey`, as the rounds of the scheduler saw it; null

@@ -1,19 +1,14 @@
-import { isOciManifest, storedManifestSchema } from "@svc/proto";
 import { sql } from "kysely";
-import { holdPlanOfUser } from "../../identity/plans/of-user.ts";
 import type { Log } from "../../log.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import { notify } from "../../stores/db/notify.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import { inFencedTransaction } from "../cluster/fenced.ts";
 import { routeTopic } from "../cluster/topics.ts";
-import { findChannelState } from "../routes/store.ts";
 import { lockTasks, removeTasks } from "../tasks/change.ts";
-import { findDeployment, insertEvent, lockDeployment } from "../tasks/deployment.ts";
+import { findDeployment, insertEvent } from "../tasks/deployment.ts";
 import { drainSecondsAfter, drainSecondsIn } from "../tasks/drain.ts";
-import { serveTask } from "../tasks/kinds/serve.ts";
-import { insertTask } from "../tasks/store.ts";
-import { holdActive } from "./hold.ts";
+import { holdToMake, makeContainers } from "./make.ts";
 import type { Cause, ReplicaStep, Site } from "./steps.ts";
 
 interface ApplyDeps {
@@ -50,12 +45,9 @@ export async function applySteps(
     await sql`set local lock_timeout = '1s'`.execute(tx);
     const found = await findDeployment(tx, deploymentId);
     if (found === null) return false;
-    const { deployment, project } = found;
-    const plan = await holdPlanOfUser(tx, project.owner_id);
-    // In this order: a stop, a suspension or a deletion of the project holds its row first.
-    if (!(await holdActive(tx, project.id)) || !(await lockDeployment(tx, deploymentId, "running"))) return false;
-    const state = await findChannelState(tx, deployment);
-    if (state?.deployment_id !== deploymentId || state.stopped) return false;
+    const held = await holdToMake(tx, found, { status: "running", channel: "it" });
+    if (held === null) return false;
+    const { manifest, plan } = held;
     if (!(await isUnchanged(tx, site))) return false;
     const retired = steps.flatMap((step) => (step.do === "retire" ? [step.taskId] : []));
     const removed = steps.flatMap((step) => (step.do === "remove" ? [step.taskId] : []));
@@ -67,16 +59,14 @@ export async function applySteps(
         .where("id", "in", retired)
         .where("retiring_at", "is", null)
         .execute();
-      await notify(tx, routeTopic, project.id);
+      await notify(tx, routeTopic, found.project.id);
     }
-    const manifest = storedManifestSchema.parse(deployment.manifest);
     await removeTasks(tx, removed, { drainSeconds: drainSecondsAfter(drainSecondsIn(manifest, plan), drainMs) });
-    const registryHost = isOciManifest(manifest) ? deployment.image_registry : null;
     for (const step of steps) {
       if (step.do !== "replace") continue;
-      const { slot: replica, cause } = step;
-      await insertTask(tx, deployment, serveTask(deployment, plan, manifest, registryHost), { replica, cause });
-      const detail = `Replica ${replica + 1} gets a new container: ${because[cause]}.`;
+      const { slot, cause } = step;
+      await makeContainers(tx, held, [slot], cause);
+      const detail = `Replica ${slot + 1} gets a new container: ${because[cause]}.`;
       await insertEvent(tx, { deploymentId, phase: "replica-replaced", detail });
     }
     return true;

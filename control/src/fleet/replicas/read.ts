@@ -153,7 +153,7 @@ async function listReplicas(db: Db, deploymentIds: readonly string[]): Promise<S
 }
 
 /** Replacements of the last hour, by deployment and slot, without those that served until another took over. */
-async function countReplaced(
+export async function countReplaced(
   db: Db,
   deploymentIds: readonly string[],
   now: () => Date,

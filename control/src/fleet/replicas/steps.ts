@@ -211,16 +211,23 @@ function causeOf({ node, nodeId, endedAt }: Replica): Cause | null {
   return node === "draining" ? "node draining" : null;
 }
 
-/**
- * What keeps failing is tried more and more rarely, and never given up. One that has served and then ended has come to
- * its end by itself, after its node has tried again and again; one that never served may have had the wrong node.
- */
 function mayReplace({ now }: KeeperState, site: Site, slot: number, cause: Cause, newest?: Replica): boolean {
-  const before = site.replaced.get(slot);
   const ended = cause === "ended" ? newest : undefined;
-  if (before === undefined && ended === undefined) return true;
+  const at = replacedAt(site.replaced.get(slot), ended && { served: ended.served, at: ended.endedAt });
+  return at === null || now >= at;
+}
+
+/**
+ * From when on another one is made in a slot; null: at once. What keeps failing is tried more and more rarely, and never given
+ * up. One that has served and then ended has come to its end by itself, after its node has tried again and again; one that
+ * never served may have had the wrong node. `ended`: what is there has.
+ */
+export function replacedAt(
+  before: { count: number; lastAt: Date } | undefined,
+  ended: { served: boolean; at: Date | null } | undefined,
+): Date | null {
+  if (before === undefined && ended === undefined) return null;
   const { firstMs, maxMs } = ended?.served ? endedBackOff : otherBackOff;
-  const since = Math.max(ended?.endedAt?.getTime() ?? 0, before?.lastAt.getTime() ?? 0);
-  const waitMs = Math.min(firstMs * 2 ** Math.max((before?.count ?? 1) - 1, 0), maxMs);
-  return now.getTime() - since >= waitMs;
+  const since = Math.max(ended?.at?.getTime() ?? 0, before?.lastAt.getTime() ?? 0);
+  return new Date(since + Math.min(firstMs * 2 ** Math.max((before?.count ?? 1) - 1, 0), maxMs));
 }

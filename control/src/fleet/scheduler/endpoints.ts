@@ -1,7 +1,9 @@
 import { explainPlacementQuery, explainPlacementReply } from "@svc/proto";
 import { ApiError } from "../../http/errors.ts";
 import { endpoint } from "../endpoint.ts";
-import { explainPlacement } from "./explain-facts.ts";
+import { countReplaced } from "../replicas/read.ts";
+import { replacedAt } from "../replicas/steps.ts";
+import { explainPlacement, type NextTry } from "./explain-facts.ts";
 
 const explain = endpoint({
   method: "GET",
@@ -11,8 +13,11 @@ const explain = endpoint({
   query: explainPlacementQuery,
   reply: explainPlacementReply,
   errors: ["NOT_FOUND"],
-  async handle({ db, fleet }, { query }) {
-    const explained = await explainPlacement({ db, fleet }, query.deployment);
+  async handle({ clock, db, fleet }, { query }) {
+    const replaced = (await countReplaced(db, [query.deployment], () => clock.now())).get(query.deployment);
+    const nextTry: NextTry = ({ replica, served_at }, endedAt) =>
+      replacedAt(replaced?.get(replica), { served: served_at !== null, at: endedAt });
+    const explained = await explainPlacement({ db, fleet, nextTry }, query.deployment);
     if (explained === null) throw new ApiError("NOT_FOUND");
     return explained;
   },

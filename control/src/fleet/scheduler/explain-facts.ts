@@ -7,36 +7,40 @@ import {
 } from "@svc/proto";
 import { planOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
-import type { Deployment, Plan, Task } from "../../stores/db/tables.ts";
+import type { Deployment, Plan, Project, Task } from "../../stores/db/tables.ts";
+import { hasOpenWork } from "../../stores/work/queue.ts";
 import type { FleetView, HeldPlacement } from "../cluster/facts.ts";
-import type { CrashingValue } from "../cluster/keys.ts";
-import { findDeployment } from "../tasks/deployment.ts";
+import { findDeployment, retireKey } from "../tasks/deployment.ts";
 import { buildResources } from "../tasks/kinds/build.ts";
 import { rulesOf } from "../tasks/kinds/index.ts";
 import { limitsOfPlan } from "../tasks/kinds/serve.ts";
 import { listTasks } from "../tasks/store.ts";
 import { explainNodes } from "./explain.ts";
+import { type Errand, explainTask } from "./explain-task.ts";
 import type { PlacementRequest } from "./filters.ts";
 import { setAside } from "./limits.ts";
-import { explainRefusal } from "./placement.ts";
 import { listSchedulableNodes } from "./snapshot.ts";
 
-type Live = Pick<FleetView, "nodeLink" | "placements" | "lateFailures">;
+type Live = Pick<FleetView, "nodeLink" | "placements" | "observation" | "lateFailures">;
+type Held = ReadonlyMap<string, HeldPlacement>;
+/** When another one is made in place of a task that ended then; null: at once. */
+export type NextTry = (task: Task, endedAt: Date) => Date | null;
 const bytesPerMb = 1024 * 1024;
 
 /** What stands in the way of one more container of the deployment, and of those that wait; null when there is none. */
 export async function explainPlacement(
-  { db, fleet }: { db: Db; fleet: Live },
+  { db, fleet, nextTry }: { db: Db; fleet: Live; nextTry: NextTry },
   deploymentId: string,
 ): Promise<Omit<ExplainPlacementReply, "ok"> | null> {
   const found = await findDeployment(db, deploymentId);
   if (found === null) return null;
   const { deployment, project } = found;
   const manifest = storedManifestSchema.parse(deployment.manifest);
-  const [plan, nodes, all] = await Promise.all([
+  const [plan, nodes, all, isRetiring] = await Promise.all([
     planOfUser(db, project.owner_id),
     listSchedulableNodes(db, fleet),
     listTasks(db, deploymentId),
+    hasOpenWork(db, retireKey(deploymentId)),
   ]);
   const tasks = all.filter(({ desired, reaped_at }) => desired !== "removed" && reaped_at === null);
   const held = new Map(fleet.placements().map((each) => [each.placementId, each]));
@@ -47,6 +51,7 @@ export async function explainPlacement(
     // Whose the others are makes no difference here.
     ...(own.has(each.placementId) ? ids(deployment) : { projectId: "", ownerId: "" }),
   }));
+  const errand = errandOf(deployment, project, isRetiring);
   const names = new Map(nodes.map(({ id, name }) => [id, name]));
   const images = new Map([[request.specHash, new Set([...own].flatMap((id) => nodeWithImage(held.get(id))))]]);
   const failures = fleet.lateFailures();
@@ -55,7 +60,7 @@ export async function explainPlacement(
   return {
     deployment: { id, projectId: project_id, channel, status, replicas: wantedReplicas(manifest) },
     request: { kind, memoryMb, cpuMillicores, pidsLimit, platform, nodeSelector: plan.node_selector },
-    tasks: tasks.map((task) => explainedTask(task, held.get(task.id), names)),
+    tasks: tasks.map((task) => explainedTask(task, errand, { fleet, held, names, nextTry })),
     nodes: explainNodes(nodes, taken, request, { images, failures: failures ?? new Map() }),
     failuresKnown: failures !== null,
   };
@@ -89,33 +94,40 @@ const nodeWithImage = (held: HeldPlacement | undefined): string[] =>
     ? [held.nodeId]
     : [];
 
-function explainedTask(task: Task, held: HeldPlacement | undefined, names: ReadonlyMap<string, string>): ExplainedTask {
-  const nodeId = held?.nodeId ?? task.node_id;
+/** What somebody does about the containers of a deployment, as far as its rows say. */
+function errandOf({ status }: Deployment, project: Project, isRetiring: boolean): Errand {
+  if (status === "queued" || status === "building" || status === "deploying") return "deploys";
+  if (project.deleting_at !== null) return "leaves";
+  if (status === "running" && project.suspended_at !== null) return project.resuming_at === null ? "leaves" : "resumes";
+  if (status === "running") return "serves";
+  return status === "stopped" && project.suspended_at === null && !isRetiring ? "starts" : "leaves";
+}
+
+function explainedTask(
+  task: Task,
+  errand: Errand,
+  { fleet, held, names, nextTry }: { fleet: Live; held: Held; names: ReadonlyMap<string, string>; nextTry: NextTry },
+): ExplainedTask {
+  const placed = held.get(task.id);
+  const nodeId = placed?.nodeId ?? task.node_id;
+  const said = nodeId === null ? null : fleet.observation(nodeId, task.id);
+  const problem = explainTask({
+    kind: task.kind === "serve" ? "serve" : "other",
+    errand,
+    node: nodeId === null ? null : fleet.nodeLink(nodeId),
+    ...{ refused: task.refused, crashing: task.crashing, said },
+    serving: placed?.serving ?? false,
+    retiring: task.retiring_at !== null,
+    nextTryAt: said === null ? null : nextTry(task, new Date(said.changedAt)),
+  });
   return {
     kind: task.kind,
     replica: task.replica,
     node: nodeId === null ? null : { id: nodeId, name: names.get(nodeId) ?? nodeId },
-    observed: held?.observed ?? null,
-    health: held?.health ?? null,
+    observed: placed?.observed ?? said?.observed ?? null,
+    health: placed?.health ?? null,
     retiring: task.retiring_at !== null,
     createdAt: task.created_at.toISOString(),
-    problem: problemOf(task, nodeId),
+    problem,
   };
-}
-
-/** What its agent does about it: see `nextCrash` there. */
-const crashText = ({ since, count, reason, nextStartAt }: CrashingValue): string =>
-  `It ended ${count} ${count === 1 ? "time" : "times"} in a row since ${since}: ${reason} ${
-    nextStartAt === null
-      ? "After ten in a row it is not started any more."
-      : `Started again at ${nextStartAt}: at once the first time, then a second later and twice as long each time, until it has run for a minute.`
-  }`;
-
-function problemOf({ refused, crashing }: Task, nodeId: string | null): string | null {
-  if (nodeId !== null) {
-    const kept = refused === null ? null : `It keeps its limits: ${Object.keys(refused).join("; ")}.`;
-    const parts = [crashing && crashText(crashing), kept].filter((part) => part !== null);
-    return parts.length === 0 ? null : parts.join(" ");
-  }
-  return refused === null ? "No scheduler has looked at it yet." : `No node takes it: ${explainRefusal(refused)}.`;
 }

@@ -2,17 +2,19 @@ import { randomUUID } from "node:crypto";
 import type { NodeAxes } from "@svc/proto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
-import type { HeldPlacement } from "../cluster/facts.ts";
+import type { FleetView, HeldPlacement } from "../cluster/facts.ts";
 import { failureKey } from "./score.ts";
 
 let api: TestApi;
 let admin: TestUser;
 const links = new Map<string, Exclude<NodeAxes["link"], "quarantined">>();
 const held: HeldPlacement[] = [];
+const said = new Map<string, ReturnType<FleetView["observation"]>>();
 let failures: Map<string, number> | null = null;
 beforeAll(async () => {
   const nodeLink = (id: string) => ({ link: links.get(id) ?? ("unreachable" as const), since: new Date() });
-  api = await testApi({ fleet: { nodeLink, placements: () => held, lateFailures: () => failures } });
+  const observation = (_: string, id: string) => said.get(id) ?? null;
+  api = await testApi({ fleet: { nodeLink, placements: () => held, observation, lateFailures: () => failures } });
   admin = await api.newUser({ admin: true });
 });
 afterAll(() => api?.[Symbol.asyncDispose]());
@@ -143,6 +145,42 @@ test("counts what failed lately, where that is known, and tells a drained machin
   } finally {
     failures = null;
   }
+});
+
+test("says why what a start or a resumption brings up is not up yet", async () => {
+  const project = await api.newProject(await api.newUser());
+  const image = { artifact_digest: `sha256:${"b".repeat(64)}`, artifact_kind: "image" } as const;
+  const [home, away] = [await newNode("hearth"), await newNode("astray")];
+  links.set(away, "unreachable");
+  const failure = { code: "HEALTH_CHECK_FAILED", message: "It fell.", exitCode: 1, oomKilled: false };
+  const manifest = { version: 2, app: { name: "Shop", type: "ssr", replicas: 3 } };
+  const problemsOf = async (status: "stopped" | "running") => {
+    const deployment = await api.newDeployment(project, { ...image, status, manifest });
+    const tasks = await Promise.all([0, 1, 2].map((replica) => api.newTask(deployment, { replica })));
+    const [ended = "", lost = "", up = ""] = tasks.map(({ id }) => id);
+    for (const [id, node_id] of [[ended, home] as const, [lost, away] as const])
+      await api.db.updateTable("task").set({ node_id }).where("id", "=", id).execute();
+    said.set(ended, { observed: "failed", failure, changedAt: "2030-01-01T00:00:00.000Z" });
+    hold(home, up, "running");
+    const { body } = await explain(deployment.id);
+    const bySlot = (a: { replica: number }, b: { replica: number }) => a.replica - b.replica;
+    return body.tasks.sort(bySlot).map(({ problem }: { problem: string }) => problem);
+  };
+  expect(await problemsOf("stopped")).toEqual([
+    expect.stringContaining("It has ended: It fell. Where that was its node's doing, another one is made"),
+    expect.stringContaining("another one is made elsewhere"),
+    expect.stringContaining("waits for the others, or for the edges"),
+  ]);
+  expect(await problemsOf("running")).toEqual([
+    expect.stringMatching(/^It has ended: It fell\. Another one is made at 2030-01-01T00:00:10/),
+    expect.stringContaining("another one is made elsewhere"),
+    null,
+  ]);
+  const suspended = { suspended_at: new Date(), resuming_at: new Date() };
+  await api.db.updateTable("project").set(suspended).where("id", "=", project.id).execute();
+  expect((await problemsOf("running"))[2]).toContain("until all that the project serves does");
+  await api.db.updateTable("project").set({ resuming_at: null }).where("id", "=", project.id).execute();
+  expect((await problemsOf("running"))[0]).toContain("None is made in its place");
 });
 
 test("is told of a build while there is nothing to serve yet", async () => {

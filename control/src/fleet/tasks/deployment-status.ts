@@ -8,6 +8,8 @@ export const isServing = ({ observation }: Pick<TaskFacts, "observation">): bool
 /** A row of `task` with what is known of it. */
 export interface TaskFacts {
   id: string;
+  /** Which of its deployment's containers it is, from 0. */
+  slot: number;
   createdAt: Date;
   desired: "running" | "stopped" | "removed";
   nodeId: string | null;

@@ -38,6 +38,9 @@ export async function findTimedDeployment(db: Db, id: string): Promise<(Deployme
   return { deployment, project, now };
 }
 
+/** Of the work that ends what a deployment left on nodes. */
+export const retireKey = (deploymentId: string): string => `retire/${deploymentId}`;
+
 /** One line of the deployment's timeline. */
 export async function insertEvent(
   db: Db,

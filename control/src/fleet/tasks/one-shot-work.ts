@@ -1,10 +1,10 @@
 import { type Registry, RegistryError } from "@svc/registry";
 import type { Clock } from "@svc/runtime/clock";
-import { createWake } from "@svc/runtime/wake";
 import type { Db } from "../../stores/db/pool.ts";
 import { recheckAfterMs } from "../../stores/work/recheck.ts";
 import type { WorkHandler } from "../../stores/work/worker.ts";
 import type { Fleet } from "../cluster/fleet.ts";
+import { steppedWork } from "../cluster/stepped-work.ts";
 import { insertTask } from "./store.ts";
 
 /** What is known of an owner whose work is one task that ends by itself. */
@@ -18,7 +18,6 @@ interface Found<Step> {
 
 /** What such tasks do takes seconds where there is little: for so long a worker stays with one. */
 const holdMs = 15_000;
-const lookMs = 500;
 
 /**
  * Work that brings what is made by one task to its end. Each round reads everything and does one step, which looks again at what
@@ -29,19 +28,21 @@ export function oneShotWork<Of extends Found<Step>, Step extends { do: string }>
   { clock, fleet }: { clock: Clock; fleet: Pick<Fleet, "onChange"> },
   { read, perform }: { read(payload: unknown): Promise<Of | null>; perform(found: Of, step: Step): Promise<unknown> },
 ): WorkHandler {
-  return async (item, signal) => {
-    const wake = createWake(clock);
-    using _placements = fleet.onChange("placements", wake.signal);
-    while (!signal.aborted) {
-      const found = await read(item.payload);
-      if (found === null || found.step.do === "end") return { state: "done" };
-      if (found.step.do !== "wait") await perform(found, found.step as Step);
-      else if (found.isFar || item.ageMs >= holdMs || found.ageMs >= holdMs) {
-        return { retryAfterMs: recheckAfterMs(found.ageMs), refund: true };
-      } else await wake.wait(lookMs, signal);
-    }
-    return { retryAfterMs: 0, refund: true };
-  };
+  return steppedWork<Of, Step>(
+    { clock, fleet },
+    {
+      wakenBy: ["placements"],
+      read: ({ payload }) => read(payload),
+      decide(found, item) {
+        const { step, isFar, ageMs } = found;
+        if (step.do === "end") return { do: "end", error: null };
+        if (step.do !== "wait") return step as Step;
+        const isLong = isFar || item.ageMs >= holdMs || ageMs >= holdMs;
+        return { do: "wait", recheckMs: isLong ? recheckAfterMs(ageMs) : null };
+      },
+      perform,
+    },
+  );
 }
 
 type Task = Parameters<typeof insertTask>[2];

@@ -45,6 +45,18 @@ export async function enqueueAll(db: Db, kind: string, work: readonly Omit<NewWo
   await announce(db, kind);
 }
 
+/** Whether work of a key is still to do. */
+export async function hasOpenWork(db: Db, key: string): Promise<boolean> {
+  const item = await db
+    .selectFrom("work_item")
+    .select("id")
+    .where("key", "=", key)
+    .where("state", "in", ["queued", "running"])
+    .limit(1)
+    .executeTakeFirst();
+  return item !== undefined;
+}
+
 const rowOf = ({ kind, key, payload, runAt }: NewWork) => ({
   kind,
   key,

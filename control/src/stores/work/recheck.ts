@@ -1,3 +1,4 @@
+// @pure
 const firstMs = 500;
 const longestMs = 15_000;
 

@@ -149,6 +149,7 @@ export function taskFacts(task: Task, fleet: Fleet): TaskFacts {
   const nodeId = placed?.nodeId ?? task.node_id;
   return {
     id: task.id,
+    slot: task.replica,
     createdAt: task.created_at,
     desired: task.desired,
     nodeId,

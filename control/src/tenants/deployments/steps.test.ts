@@ -36,6 +36,7 @@ const someFacts = (change: Partial<DeployFacts> = {}): DeployFacts => ({
 
 const aTask = (change: Partial<TaskFacts> = {}): TaskFacts => ({
   id: "t1",
+  slot: 0,
   createdAt: ago(1_000),
   desired: "running",
   nodeId: "n1",
@@ -357,6 +358,20 @@ describe("starting and routing", () => {
       step: { do: "fail", code: "HEALTH_CHECK_FAILED", message: "saw 500" },
     },
     {
+      when: "its node could not start the container",
+      facts: deploying({
+        serveAttempts: 1,
+        serve: [
+          aTask({
+            observation: observed("failed", {
+              failure: { code: "NODE_TASK_FAILED", message: "no disk", exitCode: null, oomKilled: false },
+            }),
+          }),
+        ],
+      }),
+      step: { do: "createServe", slots: [0], abandoned: [{ taskId: "t1", why: "no disk" }] },
+    },
+    {
       when: "the container answers",
       facts: deploying({ serve: [aTask({ observation: healthy })] }),
       step: { do: "activate" },
@@ -467,7 +482,12 @@ describe("several replicas", () => {
   const blocked = (id: string, sinceMs: number = deployDeadlines.roomMs) =>
     aTask({ id, nodeId: null, refused: { "too little memory": 2 }, createdAt: ago(sinceMs) });
   const of = (serve: TaskFacts[], change: Partial<DeployFacts> = {}) =>
-    nextDeployStep(deploying({ replicas: serve.length, serve, serveAttempts: serve.length, ...change })).do;
+    nextDeployStep(
+      deploying({
+        ...{ replicas: serve.length, serve: serve.map((task, slot) => ({ ...task, slot })) },
+        ...{ serveAttempts: serve.length, ...change },
+      }),
+    ).do;
 
   test("take over together", () => {
     expect(of([up("t1"), up("t2")])).toBe("activate");

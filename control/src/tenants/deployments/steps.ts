@@ -1,20 +1,27 @@
 // @pure
 import { type DeploymentStatus, limits, type ProjectType } from "@svc/proto";
-import { isRunOver, type ObservationValue, type RunValue } from "../../fleet/cluster/keys.ts";
+import { hasEnded, isRunOver, type ObservationValue, type RunValue } from "../../fleet/cluster/keys.ts";
+import { type Looking, lasted } from "../../fleet/cluster/looking.ts";
+import {
+  type Abandoned,
+  bringUp,
+  bringUpDeadlines,
+  isNodeLost,
+  nextLook,
+  whyLate,
+} from "../../fleet/replicas/bring-up.ts";
+import { howFar, type RouteFacts, routeMs } from "../../fleet/routes/how-far.ts";
 import { explainRefusal } from "../../fleet/scheduler/placement.ts";
-import { isForRoom, roomMs } from "../../fleet/scheduler/room.ts";
-import { isServing, type TaskFacts } from "../../fleet/tasks/deployment-status.ts";
+import { isForRoom } from "../../fleet/scheduler/room.ts";
+import type { TaskFacts } from "../../fleet/tasks/deployment-status.ts";
 import type { ReleaseStatus } from "../../stores/db/tables.ts";
 
-export interface DeployFacts {
-  now: Date;
+export interface DeployFacts extends Looking {
   id: string;
   type: ProjectType;
   status: DeploymentStatus;
   /** When the present status was reached. */
   statusSince: Date;
-  /** Since when this replica has been looking: nobody is blamed for what took longer while nobody looked. */
-  lookingSince: Date;
   cancelRequested: boolean;
   /** A stop covers it: it is made ready, and does not serve. */
   held: boolean;
@@ -52,14 +59,8 @@ export interface DeployFacts {
   /** Whether the channel points at this deployment. */
   active: boolean;
   activatedAt: Date | null;
-  /** Once it is active. */
-  route: {
-    /** Every host of the channel serves this deployment in the published table. */
-    published: boolean;
-    /** Edges in rotation that have the published table, or a newer one. */
-    edgesCurrent: number;
-    edgesInRotation: number;
-  };
+  /** Once it is active: whether every host of the channel serves this deployment. */
+  route: RouteFacts;
 }
 
 export type DeployStep =
@@ -77,7 +78,8 @@ export type DeployStep =
   | { do: "grantRelease"; run: RunValue }
   | { do: "recordRelease"; status: "running" | "succeeded"; run: RunValue }
   | { do: "failRelease"; run: RunValue | null; code: string; message: string }
-  | { do: "createServe" }
+  /** Containers for these slots, without those that nobody waits for any more. */
+  | { do: "createServe"; slots: number[]; abandoned: Abandoned[] }
   /** Has replaced containers of the project end now, which take the room that it needs. */
   | { do: "endDrains" }
   /** Ends as one that was stopped, ready for a start. */
@@ -92,28 +94,12 @@ export type DeployStep =
 
 /** How long each phase may take before the deployment fails with a reason. */
 export const deployDeadlines = {
-  placementMs: 60_000,
-  /** For a leader to be there and look. */
-  schedulerMs: 5 * 60_000,
+  ...bringUpDeadlines,
   buildMs: limits.buildSecondsMax * 1_000,
-  pullMs: limits.pullSecondsMax * 1_000,
-  /** A node that lost its stream may come back within this time and go on. */
-  nodeLostMs: 60_000,
-  /** Reports travel: added to what the agent enforces by itself. */
-  graceMs: 60_000,
-  routeMs: limits.routeSecondsMax * 1_000,
-  attempts: 3,
-  /** How long replicas wait for room beside those of the deployment before. */
-  roomMs,
+  routeMs,
 } as const;
 
 const after = (at: Date, ms: number) => new Date(at.getTime() + ms);
-
-type Looking = Pick<DeployFacts, "now" | "lookingSince">;
-
-/** How many ms have passed since `at`, counting only time in which somebody looked. */
-const lasted = ({ now, lookingSince }: Looking, at: Date): number =>
-  now.getTime() - (at > lookingSince ? at : lookingSince).getTime();
 
 const overdue = (facts: Looking, at: Date, ms: number): boolean => lasted(facts, at) >= ms;
 
@@ -144,10 +130,6 @@ function isReleaseShortOfRoom(facts: DeployFacts): boolean {
   return isForRoom(release.refused ?? {}, lasted(facts, since));
 }
 
-/** No node has taken it for a while. */
-const hasNoRoom = (facts: DeployFacts, { nodeId, refused, createdAt }: TaskFacts): boolean =>
-  nodeId === null && refused !== null && overdue(facts, createdAt, deployDeadlines.roomMs);
-
 /** Why the deployment is to end without having served, and how; null when it goes on. */
 function endOf(facts: DeployFacts): DeployStep | null {
   if (facts.projectGone) return { do: "cancel", detail: "the project is being deleted" };
@@ -171,7 +153,7 @@ function stopRelease({ release: { run, nodeLostAt }, now }: DeployFacts): Deploy
 function buildStep(facts: DeployFacts): DeployStep {
   if (facts.artifact !== null) return { do: "beginDeploying" };
   if (facts.type === "ociimage") return { do: "resolveImage" };
-  const { build, now } = facts;
+  const { build } = facts;
   if (build === null) {
     return facts.buildAttempts >= deployDeadlines.attempts
       ? { do: "fail", code: "NODE_UNAVAILABLE", message: "The nodes that were building this deployment went away." }
@@ -183,45 +165,19 @@ function buildStep(facts: DeployFacts): DeployStep {
       ? { do: "fail", code: "NODE_TASK_FAILED", message: "The node reported a build without a result." }
       : { do: "acceptBuild", taskId: build.id, build: observation.build };
   }
-  return (
-    taskProblem(facts, build, deployDeadlines.buildMs + deployDeadlines.graceMs, "BUILD_TIMEOUT") ?? {
-      do: "wait",
-      for: "the build",
-      deadline: nextLook(now),
-    }
-  );
-}
-
-/** What is wrong with a task that should be getting somewhere; null while it may still get there. */
-function taskProblem(facts: DeployFacts, task: TaskFacts, budgetMs: number, timeoutCode: string): DeployStep | null {
-  const { observation } = task;
-  if (observation && ["failed", "rejected", "stopped", "removed"].includes(observation.observed)) {
+  if (observation !== null && hasEnded(observation.observed)) {
     const { failure } = observation;
     return { do: "fail", code: failure?.code ?? "NODE_TASK_FAILED", message: failure?.message ?? "" };
   }
-  if (task.nodeId === null) {
-    if (task.refused !== null) {
-      return overdue(facts, task.createdAt, deployDeadlines.placementMs)
-        ? {
-            do: "fail",
-            code: "NODE_CAPACITY_UNAVAILABLE",
-            message: `No node takes this deployment (${explainRefusal(task.refused)}).`,
-          }
-        : null;
-    }
-    // Without a refusal no scheduler has looked at it yet: that says nothing about capacity.
-    return overdue(facts, task.createdAt, deployDeadlines.schedulerMs)
-      ? { do: "fail", code: "NODE_UNAVAILABLE", message: "No scheduler was there to place this deployment." }
-      : null;
+  if (isNodeLost(facts, build)) {
+    return { do: "abandonTask", taskId: build.id, detail: "its node went away; another node takes over" };
   }
-  if (task.nodeLostAt !== null && overdue(facts, task.nodeLostAt, deployDeadlines.nodeLostMs)) {
-    return { do: "abandonTask", taskId: task.id, detail: "its node went away; another node takes over" };
-  }
-  return overdue(facts, task.createdAt, budgetMs) ? { do: "fail", code: timeoutCode, message: "" } : null;
+  const budget = { budgetMs: deployDeadlines.buildMs + deployDeadlines.graceMs, code: "BUILD_TIMEOUT" };
+  const late = whyLate(facts, build, budget);
+  return late === null
+    ? { do: "wait", for: "the build", deadline: nextLook(facts.now) }
+    : { do: "fail", code: late.code, message: late.message };
 }
-
-/** Something may become overdue without any event: look again in good time. */
-const nextLook = (now: Date) => after(now, 5_000);
 
 function releaseStep(facts: DeployFacts): DeployStep | null {
   const { release, now } = facts;
@@ -310,41 +266,34 @@ const holdStep = ({ held, active }: DeployFacts): DeployStep | null => (held && 
 
 function serveStep(facts: DeployFacts): DeployStep | null {
   if (facts.replicas === 0 || facts.active) return null;
-  if (facts.serve.length < facts.replicas) {
-    return facts.serveAttempts >= facts.replicas * deployDeadlines.attempts
-      ? { do: "fail", code: "NODE_UNAVAILABLE", message: "The nodes that were starting this deployment went away." }
-      : { do: "createServe" };
+  const { replicas, serveAttempts: attempts, serve: containers, healthTimeoutSeconds, replacesContainers } = facts;
+  const { now, lookingSince } = facts;
+  // What the deployment before frees, those that follow get.
+  const restMayFollow = replacesContainers;
+  const of = { now, lookingSince, replicas, attempts, containers, healthTimeoutSeconds, restMayFollow };
+  const next = bringUp(of);
+  switch (next.is) {
+    case "up":
+      return null;
+    case "make":
+      return { do: "createServe", slots: next.slots, abandoned: next.abandoned };
+    case "wait":
+      return { do: "wait", for: next.for, deadline: next.nextLook };
+    case "failed":
+      return { do: "fail", code: next.code, message: next.message };
   }
-  if (restFollows(facts)) return null;
-  const budgetMs = deployDeadlines.pullMs + facts.healthTimeoutSeconds * 1000 + deployDeadlines.graceMs;
-  for (const task of facts.serve) {
-    const problem = taskProblem(facts, task, budgetMs, "HEALTH_CHECK_FAILED");
-    if (problem) return problem;
-  }
-  const [starting] = facts.serve.filter((task) => !isServing(task));
-  return starting ? { do: "wait", for: "the app to answer", deadline: nextLook(facts.now) } : null;
-}
-
-/**
- * Whether the deployment takes over with the replicas that serve: at least half do, and the rest has no room beside the
- * deployment before. What that one frees, they get.
- */
-function restFollows(facts: DeployFacts): boolean {
-  const serving = facts.serve.filter(isServing).length;
-  const blocked = facts.serve.filter((task) => hasNoRoom(facts, task)).length;
-  const isEnough = serving >= Math.ceil(facts.replicas / 2) && serving + blocked === facts.replicas;
-  return facts.replacesContainers && blocked > 0 && isEnough;
 }
 
 function routeStep(facts: DeployFacts): DeployStep {
   if (!facts.active || facts.activatedAt === null) return { do: "activate" };
   const { published, edgesCurrent, edgesInRotation } = facts.route;
-  if (published && edgesInRotation > 0 && edgesCurrent === edgesInRotation) return { do: "finish", detail: null };
-  if (!overdue(facts, facts.activatedAt, deployDeadlines.routeMs)) {
-    return { do: "wait", for: "the edges to take the route", deadline: nextLook(facts.now) };
-  }
+  // Without any edge nobody sees it.
+  const route = { ...facts.route, published: published && edgesInRotation > 0 };
+  const far = howFar(route, lasted(facts, facts.activatedAt));
+  if (far === "everywhere") return { do: "finish", detail: null };
+  if (far === "coming") return { do: "wait", for: "the edges to take the route", deadline: nextLook(facts.now) };
   const behind = edgesInRotation - edgesCurrent;
-  return published && edgesCurrent > 0
+  return far === "behind" && edgesCurrent > 0
     ? { do: "finish", detail: `ROUTE_DIVERGED: ${behind} of ${edgesInRotation} edges have not taken the route yet` }
     : { do: "revert", message: "No edge took the new route within 30 seconds. The previous deployment keeps serving." };
 }

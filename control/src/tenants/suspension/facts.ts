@@ -64,11 +64,16 @@ export async function readSuspensionFacts(
       open,
       served: served
         .filter(({ artifact_kind }) => artifact_kind === "image")
-        .map((deployment) => ({
-          deploymentId: deployment.id,
-          replicas: replicasOf(storedManifestSchema.parse(deployment.manifest)),
-          attempts: attempts.get(deployment.id) ?? 0,
-        })),
+        .map(({ id, manifest }) => {
+          const parsed = storedManifestSchema.parse(manifest);
+          const { timeoutSeconds: healthTimeoutSeconds } = parsed.health;
+          return {
+            deploymentId: id,
+            replicas: replicasOf(parsed),
+            attempts: attempts.get(id) ?? 0,
+            healthTimeoutSeconds,
+          };
+        }),
       containers,
       unrouted: await isUnrouted({ db, fleet, etcd }, project, containers),
     },

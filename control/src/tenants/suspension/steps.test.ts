@@ -26,6 +26,7 @@ const observed = (state: ObservationValue["observed"], code?: string): Observati
 });
 const aContainer = (change: Partial<ContainerFacts> = {}): ContainerFacts => ({
   id: "t1",
+  slot: 0,
   deploymentId: "d1",
   createdAt: ago(1_000),
   desired: "running",
@@ -39,6 +40,7 @@ const aServed = (change: Partial<ServedFacts> = {}): ServedFacts => ({
   deploymentId: "d1",
   replicas: 1,
   attempts: 0,
+  healthTimeoutSeconds: 60,
   ...change,
 });
 
@@ -153,17 +155,17 @@ describe("a project that is being resumed", () => {
     {
       when: "its containers are gone",
       facts: resuming(100, { containers: [] }),
-      step: { do: "start", deploymentId: "d1", replaced: [] },
+      step: { do: "start", deploymentId: "d1", slots: [0], abandoned: [] },
     },
     {
       when: "what is left was stopped, and never runs again",
       facts: resuming(100, { containers: [aContainer({ desired: "stopped" })] }),
-      step: { do: "start", deploymentId: "d1", replaced: [] },
+      step: { do: "start", deploymentId: "d1", slots: [0], abandoned: [] },
     },
     {
       when: "one of two containers is up",
       facts: resuming(100, { served: [aServed({ replicas: 2 })] }),
-      step: { do: "start", deploymentId: "d1" },
+      step: { do: "start", deploymentId: "d1", slots: [1] },
     },
     {
       when: "the app starts",
@@ -191,12 +193,12 @@ describe("a project that is being resumed", () => {
     {
       when: "the node could not do it",
       facts: resuming(1_000, { containers: [failed("NODE_TASK_FAILED")], served: [aServed({ attempts: 1 })] }),
-      step: { do: "start", deploymentId: "d1", replaced: ["t1"] },
+      step: { do: "start", deploymentId: "d1", abandoned: [{ taskId: "t1" }] },
     },
     {
       when: "no node could do it, again and again",
       facts: resuming(1_000, { containers: [failed("NODE_TASK_FAILED")], served: [aServed({ attempts: 3 })] }),
-      step: { do: "resume", failures: [{ isOver: true, message: "because of NODE_TASK_FAILED" }] },
+      step: { do: "resume", failures: [{ isOver: false, message: expect.stringContaining("NODE_TASK_FAILED") }] },
     },
     {
       when: "its node went away a moment ago",
@@ -206,13 +208,27 @@ describe("a project that is being resumed", () => {
     {
       when: "its node went away long ago",
       facts: resuming(90_000, { containers: [aContainer({ nodeLostAt: ago(61_000), observation: null })] }),
-      step: { do: "start", replaced: ["t1"] },
+      step: { do: "start", abandoned: [{ taskId: "t1" }] },
     },
     {
       when: "no node has had room for a while",
       facts: resuming(90_000, {
         containers: [
           aContainer({ nodeId: null, observation: null, refused: { "too little memory": 2 }, createdAt: ago(60_000) }),
+        ],
+      }),
+      step: { do: "resume", failures: [{ isOver: false, message: expect.stringContaining("too little memory") }] },
+    },
+    {
+      when: "half of its containers are up, and there is no room for the others",
+      facts: resuming(20_000, {
+        served: [aServed({ replicas: 2 })],
+        containers: [
+          aContainer(),
+          aContainer({
+            ...{ id: "t2", slot: 1, nodeId: null, observation: null },
+            ...{ refused: { "too little memory": 2 }, createdAt: ago(10_000) },
+          }),
         ],
       }),
       step: { do: "resume", failures: [{ isOver: false, message: expect.stringContaining("too little memory") }] },

@@ -1,8 +1,8 @@
 // @pure
-import { hasEnded } from "../../fleet/cluster/keys.ts";
-import { explainRefusal } from "../../fleet/scheduler/placement.ts";
-import { isServing, type TaskFacts } from "../../fleet/tasks/deployment-status.ts";
-import { deployDeadlines } from "../deployments/steps.ts";
+import { failureMessage } from "@svc/proto";
+import { type Looking, lasted } from "../../fleet/cluster/looking.ts";
+import { type Abandoned, bringUp } from "../../fleet/replicas/bring-up.ts";
+import type { TaskFacts } from "../../fleet/tasks/deployment-status.ts";
 import type { OpenDeployment } from "./store.ts";
 
 /** A container of the project that is not to be removed yet. */
@@ -16,13 +16,11 @@ export interface ServedFacts {
   replicas: number;
   /** Containers that were made for it since the resumption was asked for. */
   attempts: number;
+  healthTimeoutSeconds: number;
 }
 
 /** All times are the database's. */
-export interface SuspensionFacts {
-  now: Date;
-  /** Since when this replica has been looking: what nobody looked at did not take too long. */
-  lookingSince: Date;
+export interface SuspensionFacts extends Looking {
   projectGone: boolean;
   /** Null: not suspended, or not any more. */
   suspension: {
@@ -61,8 +59,8 @@ export type SuspensionStep =
   | { do: "forgetUnrouted" }
   /** `stopped` ends the process and keeps its port from everybody else; `removed` gives it all back. */
   | { do: "stop"; taskIds: string[]; desired: "stopped" | "removed" }
-  /** Makes containers until the deployment has as many as it wants, without those that are `replaced`. */
-  | { do: "start"; deploymentId: string; replaced: string[] }
+  /** Containers for these slots of the deployment, without those that nobody waits for any more. */
+  | { do: "start"; deploymentId: string; slots: number[]; abandoned: Abandoned[] }
   | { do: "resume"; failures: ResumeFailure[] }
   /** `isLong`: it is not a matter of moments any more, so other work comes first. */
   | { do: "wait"; for: string; isLong: boolean }
@@ -76,10 +74,6 @@ export const resumeWaitMs = 5 * 60_000;
 const soonMs = 10_000;
 
 const ms = (from: Date, to: Date): number => to.getTime() - from.getTime();
-
-/** How long something has lasted since `at`, as far as anybody looked. */
-const lasted = ({ now, lookingSince }: Pick<SuspensionFacts, "now" | "lookingSince">, at: Date): number =>
-  ms(at > lookingSince ? at : lookingSince, now);
 
 /**
  * The next thing to do for a project that is suspended or being resumed. What it serves is what its channels point at,
@@ -133,52 +127,25 @@ function resumeStep(facts: SuspensionFacts, resumingSince: Date): SuspensionStep
   const isOverdue = lasted(facts, resumingSince) >= resumeWaitMs;
   const failures: ResumeFailure[] = [];
   let isPending = false;
-  for (const served of facts.served) {
-    const outcome = bringUp(facts, served);
-    if (outcome === "up") continue;
-    if (outcome === "pending") isPending = true;
-    else if ("do" in outcome) return outcome;
-    else failures.push(outcome);
-    if (outcome === "pending" && isOverdue) failures.push({ deploymentId: served.deploymentId, ...late });
+  for (const { deploymentId, ...wanted } of facts.served) {
+    const containers = facts.containers.filter((each) => each.deploymentId === deploymentId);
+    const { now, lookingSince } = facts;
+    // Nobody makes room for the rest, and half of it is better than none.
+    const next = bringUp({ now, lookingSince, ...wanted, containers, restMayFollow: true });
+    const note = (message: string, isOver = false) => failures.push({ deploymentId, message, isOver });
+    if (next.is === "make") return { do: "start", deploymentId, slots: next.slots, abandoned: next.abandoned };
+    if (next.is === "failed") note(messageOf(next), next.isOver);
+    if (next.is === "up" && next.lacks !== null) note(`${next.lacks} ${comesLater}`);
+    if (next.is !== "wait") continue;
+    if (isOverdue) note("The app did not answer in time. It is still being started.");
+    else isPending = true;
   }
-  return isPending && !isOverdue ? { do: "wait", for: "the apps to answer", isLong } : { do: "resume", failures };
+  return isPending ? { do: "wait", for: "the apps to answer", isLong } : { do: "resume", failures };
 }
 
-const late = { message: "The app did not answer in time. It is still being started.", isOver: false };
-
-type Outcome = "up" | "pending" | Extract<SuspensionStep, { do: "start" }> | ResumeFailure;
-
-function bringUp(facts: SuspensionFacts, { deploymentId, replicas, attempts }: ServedFacts): Outcome {
-  const containers = facts.containers.filter(
-    (each) => each.deploymentId === deploymentId && each.desired === "running",
-  );
-  if (containers.filter(isServing).length >= replicas) return "up";
-  const lost = containers.filter((each) => isLost(facts, each));
-  const missing = replicas - (containers.length - lost.length);
-  const failure = containers.find(({ observation }) => observation && hasEnded(observation.observed))?.observation
-    ?.failure;
-  const over = (message: string): ResumeFailure => ({ deploymentId, message, isOver: true });
-  if (missing > 0) {
-    return attempts + missing <= replicas * deployDeadlines.attempts
-      ? { do: "start", deploymentId, replaced: lost.map(({ id }) => id) }
-      : over(failure?.message ?? "The nodes that were starting the app went away.");
-  }
-  if (failure) return over(failure.message);
-  const refused = containers.find(
-    ({ nodeId, refused, createdAt }) =>
-      nodeId === null && refused !== null && lasted(facts, createdAt) >= deployDeadlines.placementMs,
-  )?.refused;
-  if (refused) {
-    const message = `No node takes the app (${explainRefusal(refused)}). It starts once one has room.`;
-    return { deploymentId, message, isOver: false };
-  }
-  return "pending";
-}
-
-/** Ended for a reason that is not the app's own, or on a node that has been away for long: another one may do better. */
-function isLost(facts: SuspensionFacts, { observation, nodeLostAt }: ContainerFacts): boolean {
-  if (nodeLostAt !== null && lasted(facts, nodeLostAt) >= deployDeadlines.nodeLostMs) return true;
-  if (observation === null || !hasEnded(observation.observed)) return false;
-  const { failure } = observation;
-  return failure === null || failure.code.startsWith("NODE_");
+/** The keeper goes on with what did not end by its own doing. */
+const comesLater = "It starts once a node takes it.";
+function messageOf({ code, message, isOver }: { code: string; message: string; isOver: boolean }): string {
+  const text = message === "" ? failureMessage(code) : message;
+  return isOver ? text : `${text} ${comesLater}`;
 }

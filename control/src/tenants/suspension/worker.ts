@@ -1,16 +1,13 @@
-import { failureMessage, storedManifestSchema } from "@svc/proto";
+import { failureMessage } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
-import { createWake } from "@svc/runtime/wake";
 import { type RawBuilder, sql } from "kysely";
 import { clearAlert } from "../../fleet/alerts/raise.ts";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
+import { steppedWork } from "../../fleet/cluster/stepped-work.ts";
 import { routeTopic } from "../../fleet/cluster/topics.ts";
-import { findChannelState } from "../../fleet/routes/store.ts";
+import { fillSlots, holdToMake } from "../../fleet/replicas/make.ts";
 import { removeTasks, stopTasks } from "../../fleet/tasks/change.ts";
-import { findDeployment, insertEvent, lockDeployment } from "../../fleet/tasks/deployment.ts";
-import { emptySlots, replicasOf, serveTask } from "../../fleet/tasks/kinds/serve.ts";
-import { insertTask, listWantedTasks } from "../../fleet/tasks/store.ts";
-import { holdPlanOfUser } from "../../identity/plans/of-user.ts";
+import { findDeployment, insertEvent } from "../../fleet/tasks/deployment.ts";
 import type { Log } from "../../log.ts";
 import { databaseClock } from "../../stores/db/clock.ts";
 import { notify } from "../../stores/db/notify.ts";
@@ -63,32 +60,27 @@ export function suspensionWorker(deps: SuspensionDeps): WorkHandler {
   const { clock, db, etcd, fleet } = deps;
   const effects = suspensionEffects(deps);
   const waits = { drainMs: deps.drainMs, edgesWaitMs: deps.edgesWaitMs ?? edgesWaitMs };
-  return async (item, signal) => {
-    const { projectId } = item.payload as { projectId: string };
-    const wake = createWake(clock);
-    using _placements = fleet.onChange("placements", wake.signal);
-    using _routes = fleet.onChange("routes", wake.signal);
-    using _edges = fleet.onChange("edges", wake.signal);
-    while (!signal.aborted) {
-      const found = await readSuspensionFacts({ db, fleet, etcd }, projectId, waits);
-      if (found === null) return { state: "done" };
-      const step = nextSuspensionStep(found.facts);
-      switch (step.do) {
-        case "end":
-          return { state: "done" };
-        case "wait":
-          if (step.isLong) return { retryAfterMs: recheckAfterMs(waitedMs(found.facts, item.ageMs)), refund: true };
-          // Rows of Postgres change without a signal.
-          await wake.wait(500, signal);
-          break;
-        default: {
-          const effect = effects[step.do] as (at: At, step: SuspensionStep) => Promise<void>;
-          await effect({ projectId, number: found.number }, step);
-        }
-      }
-    }
-    return { retryAfterMs: 0, refund: true };
-  };
+  return steppedWork(
+    { clock, fleet },
+    {
+      wakenBy: ["placements", "routes", "edges"],
+      async read({ payload }) {
+        const { projectId } = payload as { projectId: string };
+        const found = await readSuspensionFacts({ db, fleet, etcd }, projectId, waits);
+        return found && { ...found, projectId };
+      },
+      decide({ facts }, item) {
+        const step = nextSuspensionStep(facts);
+        if (step.do === "end") return { do: "end", error: null };
+        if (step.do !== "wait") return step;
+        return { do: "wait", recheckMs: step.isLong ? recheckAfterMs(waitedMs(facts, item.ageMs)) : null };
+      },
+      perform({ projectId, number }, step) {
+        const effect = effects[step.do] as (at: At, step: SuspensionStep) => Promise<void>;
+        return effect({ projectId, number }, step);
+      },
+    },
+  );
 }
 
 /** Since it was asked for: the item may have waited for an edge that was away during an earlier suspension. */
@@ -155,24 +147,16 @@ function suspensionEffects({ db, log }: SuspensionDeps): Effects {
         log.info({ projectId: at.projectId, containers: taskIds.length, to: desired }, "project suspended");
       }),
 
-    start: (at, { deploymentId, replaced }) =>
+    start: (at, { deploymentId, slots, abandoned }) =>
       db.transaction().execute(async (tx) => {
         const found = await findDeployment(tx, deploymentId);
         if (found === null) return;
-        // The user comes before the project in the order of locks.
-        const plan = await holdPlanOfUser(tx, found.project.owner_id);
-        const project = await lockProject(tx, at.projectId);
-        if (project?.suspension_number !== at.number || !(await lockDeployment(tx, deploymentId, "running"))) return;
-        const { deployment } = found;
+        const isCurrent = async (tx: Db, projectId: string) =>
+          (await lockProject(tx, projectId))?.suspension_number === at.number;
         // Its owner may have stopped it since.
-        const state = await findChannelState(tx, deployment);
-        if (state?.deployment_id !== deploymentId || state.stopped) return;
-        await removeTasks(tx, replaced);
-        const manifest = storedManifestSchema.parse(deployment.manifest);
-        const wanted = await listWantedTasks(tx, deploymentId, "serve");
-        const task = serveTask(deployment, plan, manifest, deployment.image_registry);
-        for (const replica of emptySlots(wanted, replicasOf(manifest)))
-          await insertTask(tx, deployment, task, { replica });
+        const wanted = { status: "running", channel: "it", holdProject: isCurrent } as const;
+        const held = await holdToMake(tx, found, wanted);
+        if (held !== null) await fillSlots(tx, held, { slots, abandoned });
       }),
 
     resume: (at, { failures }) =>
