@@ -13,6 +13,7 @@ import { openAuthority } from "./fleet/ca/authority.ts";
 import { createDnsWriter } from "./fleet/certificates/dns-writer.ts";
 import { startCertificates } from "./fleet/certificates/start.ts";
 import { certificateKind } from "./fleet/certificates/worker.ts";
+import { watchCutOff } from "./fleet/cluster/cut-off.ts";
 import { createFleet, type Fleet } from "./fleet/cluster/fleet.ts";
 import { operatorFacts } from "./fleet/cluster/operators.ts";
 import { announceServer } from "./fleet/cluster/presence.ts";
@@ -45,6 +46,7 @@ import type { Config } from "./settings/settings.ts";
 import { clockOffset, followDatabaseClock } from "./stores/db/clock.ts";
 import { createListener } from "./stores/db/listen.ts";
 import { migrate } from "./stores/db/migrate.ts";
+import { notify } from "./stores/db/notify.ts";
 import { createPool, type Db, fromPool } from "./stores/db/pool.ts";
 import { seedPlans } from "./stores/db/seed.ts";
 import { createResolver, type Resolver } from "./stores/dns/resolver.ts";
@@ -173,7 +175,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
   const fleet = stack.use(createFleet(views, clock));
   await views.ready(etcdReadyMs);
   await requireRecovered(db, etcd);
-  stack.use(
+  const { isAnnounced } = stack.use(
     announceServer({
       clock,
       etcd,
@@ -185,6 +187,17 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       readOffsetMs: async () => (await clockOffset(machineClock, db)).offsetMs,
     }),
   );
+  const cutOff = stack.use(
+    watchCutOff({
+      clock,
+      listener,
+      serverId,
+      isAnnounced,
+      log,
+      notify: (topic, payload) => notify(db, topic, payload),
+    }),
+  );
+  const isCutOff = () => cutOff.isCutOff;
 
   const assignment = {
     db,
@@ -243,6 +256,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       logBytesMax: (nodeId, streamId, tx) => findLogBytesMax(tx, nodeId, streamId),
       baseImages,
       tunnels,
+      isCutOff,
     }),
   );
 
@@ -261,6 +275,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
       owner: serverId,
       leaseMs: workLeaseMs,
       metrics,
+      isCutOff,
       onTurn: pulse.expect("work queue", turnWithinMs),
       groups: workGroups({
         ...{ clock, random, config, db, etcd, fleet, registry, secrets, collector, mailer, log },

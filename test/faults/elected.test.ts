@@ -15,6 +15,8 @@ const electedMs = 30_000;
 /** Every loop of a leader has had several rounds by then, and its grace for nodes is over. */
 const watchedMs = 30_000;
 const readyMs = 60_000;
+/** Three deploys on a busy machine take minutes. */
+const hangsMs = 1_200_000;
 
 let cluster: Cluster;
 beforeAll(async () => {
@@ -30,7 +32,9 @@ async function serving(projectId: string): Promise<string[]> {
   return ours.map(({ id }, index) => `${id} since ${states[index]?.StartedAt}`).toSorted();
 }
 
-test("a replica that stood still beyond its leases and a compaction of etcd, and is then elected, acts on nothing old", async () => {
+test("a replica that stood still beyond its leases and a compaction of etcd, and is then elected, acts on nothing old", {
+  timeout: hangsMs,
+}, async () => {
   const { leader, others } = await controlReplicas(cluster);
   const [behind, third] = others;
   if (behind === undefined || third === undefined) throw new Error("there are not three replicas");

@@ -1,14 +1,13 @@
-import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { isJobRunOver, jobsReply } from "@svc/proto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
-import { newestEpoch } from "../support/leaders.ts";
 import { waitFor } from "../support/wait-for.ts";
 import { serverOf } from "./support/databases.ts";
 import { type Fleet, startFleet } from "./support/fleet.ts";
 import { askForRuns, deployJobApp, type JobApp, runsOf, startsOf } from "./support/job-app.ts";
 import type { Node } from "./support/node.ts";
+import { inOffice } from "./support/office.ts";
 import { recordFault } from "./support/results.ts";
 import { act, becomes } from "./support/sites.ts";
 import { judgeStarts } from "./support/starts.ts";
@@ -52,19 +51,6 @@ afterAll(async () => {
   await clocks?.[Symbol.asyncDispose]();
 });
 
-/** The replica that leads, or led last. */
-async function leader() {
-  const asked = await Promise.all(
-    fleet.replicas.map(async ({ name, apiUrl }) => ({
-      ...{ program: fleet.program(name), apiUrl },
-      epoch: await newestEpoch(join(fleet.layout.logs, `${name}.log`)),
-    })),
-  );
-  const [first] = asked.toSorted((a, b) => b.epoch - a.epoch);
-  if (first === undefined) throw new Error("there is no control");
-  return first;
-}
-
 const killAgent = async (node: Node) => {
   node.agent?.kill("SIGKILL");
   await node.agent?.ended;
@@ -80,7 +66,7 @@ const killStore = async (name: string) => {
   await delay(storesDownMs);
   await fleet.program(name).start();
 };
-const setClock = async (aheadMs: number) => clocks.set((await leader()).apiUrl, aheadMs);
+const setClock = async (aheadMs: number) => clocks.set((await inOffice(fleet)).leader.apiUrl, aheadMs);
 /** A node that has not the database: what would move is not what is watched. */
 async function withoutDatabase(): Promise<Node> {
   const { node: has } = await serverOf(fleet, app);
@@ -89,14 +75,14 @@ async function withoutDatabase(): Promise<Node> {
 
 const faults: { name: string; happen: () => Promise<void> }[] = [
   { name: "agent killed", happen: () => killAgent(fleet.node(1)) },
-  { name: "leader killed", happen: async () => (await leader()).program.kill("SIGKILL") },
+  { name: "leader killed", happen: async () => (await inOffice(fleet)).leader.program.kill("SIGKILL") },
   { name: "engine killed", happen: () => killEngine(fleet.node(1)) },
   { name: "Postgres killed", happen: () => killStore("postgres") },
   {
     name: "leader killed just before a minute",
     async happen() {
       await delay(minuteMs - ((Date.now() + beforeMinuteMs) % minuteMs));
-      (await leader()).program.kill("SIGKILL");
+      (await inOffice(fleet)).leader.program.kill("SIGKILL");
     },
   },
   { name: "leader's clock set an hour ahead", happen: () => setClock(hourMs) },

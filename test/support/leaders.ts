@@ -38,7 +38,7 @@ const naming = z.looseObject({ serverId: z.string() });
 
 /** Every key under `under`, as the first member of etcd knows it. */
 async function etcdRange(
-  { platform }: { platform: Platform },
+  { platform }: { platform: Pick<Platform, "ports"> },
   under: string,
 ): Promise<{ key: string; value: string }[]> {
   const last = `${under.slice(0, -1)}${String.fromCharCode(under.charCodeAt(under.length - 1) + 1)}`;
@@ -57,16 +57,28 @@ async function serverIds(cluster: { platform: Platform }, under: string, isWante
 const revisionReply = z.object({ header: z.object({ revision: z.string() }) });
 
 /** Forgets everything of etcd but what is in force now: whoever watches from before has to begin anew. */
-export async function compactEtcd({ platform }: { platform: Platform }): Promise<void> {
+export async function compactEtcd({ platform }: { platform: Pick<Platform, "ports"> }): Promise<void> {
   const { header } = revisionReply.parse(
     await etcdCall(platform.ports.etcd, "/v3/kv/range", { key: base64("/svc/leader") }),
   );
   await etcdCall(platform.ports.etcd, "/v3/kv/compaction", { revision: header.revision, physical: true });
 }
 
+const placements = "/svc/placements/";
+
+/** Every task that is on a node, and on which one. */
+export async function placementsIn(cluster: {
+  platform: Pick<Platform, "ports">;
+}): Promise<{ node: string; task: string }[]> {
+  return (await etcdRange(cluster, placements)).map(({ key }) => {
+    const [node = "", task = ""] = key.slice(placements.length).split("/");
+    return { node, task };
+  });
+}
+
 /** Whether a task is on a node. */
 export async function hasPlacement(cluster: { platform: Platform }, taskId: string): Promise<boolean> {
-  return (await etcdRange(cluster, "/svc/placements/")).some(({ key }) => key.endsWith(`/${taskId}`));
+  return (await placementsIn(cluster)).some(({ task }) => task === taskId);
 }
 
 /** Ids of the replicas of control that etcd knows as alive; one that died is among them for some seconds. */

@@ -1,6 +1,7 @@
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { graceMs } from "@svc/control/fleet/cluster/node-links";
+import { startProxy, type TcpProxy } from "@svc/control/stores/etcd/testing-proxy";
 import { ensureSecrets, prepareCluster } from "@svc/deploy/administration";
 import { createKey, signIn } from "@svc/deploy/api";
 import { provideCaddy } from "@svc/deploy/caddy";
@@ -40,6 +41,8 @@ export interface FleetOptions {
   on?: number;
   /** Replicas of control: `control`, and with two `control-2`; one unless it is given. */
   replicas?: 1 | 2;
+  /** Whether each replica of control reaches etcd by a way of its own, which can be cut. */
+  ownWays?: boolean;
   /** Settings of control over the usual ones. */
   control?: Record<string, string>;
   /** Size of the disk of every machine; they share that of this machine unless it is given. */
@@ -69,12 +72,21 @@ export interface Fleet extends AsyncDisposable {
   configureControl(settings: Record<string, string>): Promise<void>;
   cli(args: readonly string[], options?: CliOptions): Promise<CliResult>;
   api(method: string, path: string, body?: unknown): Promise<ApiResult>;
-  /** Every replica of control, and what a user of it has in hand. */
-  replicas: readonly { name: string; apiUrl: string; client: ClusterClient }[];
+  replicas: readonly Replica[];
   /** Resolves once control takes the loss of a node for what it is: a new leader waits before it does. */
   settled(): Promise<void>;
   /** A fresh copy of the `ssr` example that is to run as so many containers. */
   ssrDir(app: { replicas: number; slug: string }): Promise<string>;
+}
+
+/** A replica of control, and what a user of it has in hand. */
+export interface Replica {
+  name: string;
+  program: Program;
+  apiUrl: string;
+  client: ClusterClient;
+  /** Its way to etcd, on a fleet where each has one of its own. */
+  way: TcpProxy | null;
 }
 
 const adminEmail = "admin@svc.localhost";
@@ -95,6 +107,15 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     await mkdir(each, { recursive: true, mode: each === layout.dir ? 0o711 : 0o700 });
   }
   const ports = await freePorts(systemRandom);
+  const replicas = await Promise.all(
+    replicaPorts(ports, true)
+      .slice(0, options.replicas ?? 1)
+      .map(async (own, index) => ({
+        own,
+        name: index === 0 ? "control" : `control-${index + 1}`,
+        way: options.ownWays === true ? stack.use(await startProxy(ports.etcd)) : null,
+      })),
+  );
   const programs = new Map<string, Program>();
   // Whichever goes by that name at the end.
   stack.defer(async () => {
@@ -129,14 +150,12 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     },
   };
   await prepareCluster(facts, adminEmail);
-  const replicas = replicaPorts(ports, true)
-    .slice(0, options.replicas ?? 1)
-    .map((own, index) => ({ own, name: index === 0 ? "control" : `control-${index + 1}` }));
-  const listens = ({ own }: { own: ReplicaPorts }) => ({
+  const ownSettings = ({ own, way }: { own: ReplicaPorts; way: TcpProxy | null }) => ({
     SVC_LINK_LISTEN: `${bridge.address}:${own.link}`,
     SVC_ENROLL_LISTEN: `${bridge.address}:${own.enroll}`,
+    ...(way !== null && { SVC_ETCD_ENDPOINTS: way.endpoint }),
   });
-  for (const replica of replicas) await start(withSettings(controlSpec(facts, replica), listens(replica)));
+  for (const replica of replicas) await start(withSettings(controlSpec(facts, replica), ownSettings(replica)));
   const leadingSince = performance.now();
   const urls = (of: "enroll" | "link") => replicas.map(({ own }) => `https://${bridge.address}:${own[of]}`).join(",");
   const reach = { SVC_ENROLL_URL: urls("enroll"), SVC_LINK_URL: urls("link") };
@@ -190,6 +209,11 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   const { key } = await createKey(systemClock, apiUrl, session, { name: "tests", expiresInSeconds: null });
   const held = stack.move();
   let copies = 0;
+  const program = (name: string): Program => {
+    const found = programs.get(name);
+    if (found === undefined) throw new RangeError(`no program ${name}; there are ${[...programs.keys()].join(", ")}`);
+    return found;
+  };
   return {
     layout,
     ports,
@@ -200,20 +224,22 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       if (found === undefined) throw new RangeError(`there are ${nodes.length} nodes`);
       return found;
     },
-    program(name) {
-      const found = programs.get(name);
-      if (found === undefined) throw new RangeError(`no program ${name}; there are ${[...programs.keys()].join(", ")}`);
-      return found;
-    },
+    program,
     async configureControl(settings) {
       await programs.get("control")?.stop();
       const [first] = replicas;
       if (first === undefined) throw new RangeError("there is no control");
-      await start(withSettings(controlSpec(facts, first), { ...listens(first), ...settings }));
+      await start(withSettings(controlSpec(facts, first), { ...ownSettings(first), ...settings }));
     },
-    replicas: replicas.map(({ name, own }) => {
+    replicas: replicas.map(({ name, own, way }) => {
       const url = apiUrlOf(own);
-      return { name, apiUrl: url, client: clientOf({ apiUrl: url, key, dir }) };
+      const client = clientOf({ apiUrl: url, key, dir });
+      return {
+        ...{ name, apiUrl: url, client, way },
+        get program() {
+          return program(name);
+        },
+      };
     }),
     ...clientOf({ apiUrl, key, dir }),
     async settled() {

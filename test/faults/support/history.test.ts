@@ -1,10 +1,12 @@
 import { expect, test } from "vitest";
 import { fromLines, type Operation, toLines, violations } from "./history.ts";
 
-const deploy = (version: number, startMs: number, endMs: number | null): Operation => ({
-  op: "deploy",
-  ...{ version, startMs, endMs },
-});
+const deploy = (
+  version: number,
+  startMs: number,
+  endMs: number,
+  outcome: "acknowledged" | "refused" | "unknown" = "acknowledged",
+): Operation => ({ op: "deploy", ...{ version, outcome, startMs, endMs } });
 const read = (version: number, startMs: number, endMs = startMs + 1): Operation => ({
   op: "read",
   ...{ version, startMs, endMs },
@@ -26,7 +28,15 @@ const fine: { what: string; history: Operation[] }[] = [
   },
   {
     what: "a deploy that nobody acknowledged, seen or not",
-    history: [deploy(1, 0, 5), deploy(2, 10, null), read(2, 50), read(1, 60)],
+    history: [deploy(1, 0, 5), deploy(2, 10, 40, "unknown"), read(2, 50), read(1, 60)],
+  },
+  {
+    what: "a refused one, until the one before is back",
+    history: [deploy(1, 0, 5), deploy(2, 10, 20, "refused"), read(2, 19), read(2, 22), read(1, 30), read(1, 40)],
+  },
+  {
+    what: "a refused one beside the one before, by reads at the same time",
+    history: [deploy(1, 0, 5), deploy(2, 10, 20, "refused"), read(1, 21, 30), read(2, 25, 26)],
   },
   { what: "a hold that begins when the one before ends", history: [hold("a", 0, 10), hold("b", 10, null)] },
   { what: "different placements at the same time", history: [hold("a", 0, null, "p"), hold("b", 0, null, "q")] },
@@ -48,8 +58,18 @@ const planted: { what: string; history: Operation[]; found: string }[] = [
   },
   {
     what: "the one before last",
-    history: [deploy(1, 0, 5), deploy(2, 10, 20), deploy(3, 30, null), read(1, 40)],
+    history: [deploy(1, 0, 5), deploy(2, 10, 20), deploy(3, 30, 60, "unknown"), read(1, 40)],
     found: "at 40 version 1 was read, after 2 was acknowledged",
+  },
+  {
+    what: "the one before a version, which was refused after it",
+    history: [deploy(1, 0, 5), deploy(2, 10, 20), deploy(3, 30, 35, "refused"), read(1, 40)],
+    found: "at 40 version 1 was read, after 2 was acknowledged",
+  },
+  {
+    what: "a refused version that comes back",
+    history: [deploy(1, 0, 5), deploy(2, 10, 20, "refused"), read(1, 30), read(2, 40)],
+    found: "at 40 version 2 was read, which was refused and had gone",
   },
   {
     what: "a version before it was deployed",

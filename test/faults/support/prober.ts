@@ -15,6 +15,8 @@ export interface Visit {
   problem: string | null;
   /** Which container answered, as it calls itself; null: it did not say. */
   by: string | null;
+  /** Which version of the app answered, by the last part of its number; null: it did not say. */
+  version: number | null;
 }
 
 // biome-ignore lint/style/useConsistentTypeDefinitions: it is JSON, and an interface has no index signature
@@ -38,8 +40,8 @@ export interface Prober extends AsyncDisposable {
   report(sinceMs?: number): VisitReport;
   /** Which containers answered in the last `windowMs`. */
   answering(windowMs: number): Set<string>;
-  /** Who answered which visit: it was due at `startMs`, and begun no sooner. */
-  answers(): { by: string; startMs: number; endMs: number }[];
+  /** Which version answered which visit: it was due at `startMs`, and begun no sooner. */
+  answers(): { version: number; startMs: number; endMs: number }[];
   /** Stops, waits for the visits that are under way, and reports on all. */
   stop(): Promise<VisitReport>;
 }
@@ -56,6 +58,7 @@ export function startProber(url: string, ratePerSecond: number): Prober {
   const visit = async (atMs: number): Promise<void> => {
     let problem: string | null = null;
     let by: string | null = null;
+    let version: number | null = null;
     try {
       const reply = await agent.request({
         origin,
@@ -65,12 +68,15 @@ export function startProber(url: string, ratePerSecond: number): Prober {
         bodyTimeout: timeoutMs,
       });
       const text = await reply.body.text();
-      if (reply.statusCode === 200) by = /"hostname":"([^"]+)"/.exec(text)?.[1] ?? null;
-      else problem = `status ${reply.statusCode}`;
+      if (reply.statusCode === 200) {
+        by = /"hostname":"([^"]+)"/.exec(text)?.[1] ?? null;
+        const number = /"version":"[0-9.]*?([0-9]+)"/.exec(text)?.[1];
+        version = number === undefined ? null : Number(number);
+      } else problem = `status ${reply.statusCode}`;
     } catch (error) {
       problem = error instanceof Error ? ("code" in error ? String(error.code) : error.message) : String(error);
     }
-    visits.push({ atMs, tookMs: performance.now() - startedAt - atMs, problem, by });
+    visits.push({ atMs, tookMs: performance.now() - startedAt - atMs, problem, by, version });
   };
   const going = (async () => {
     for (let sent = 0; !end.signal.aborted; ) {
@@ -95,7 +101,9 @@ export function startProber(url: string, ratePerSecond: number): Prober {
       return new Set(visits.flatMap(({ atMs, tookMs, by }) => (by !== null && atMs + tookMs >= from ? [by] : [])));
     },
     answers: () =>
-      visits.flatMap(({ atMs, tookMs, by }) => (by === null ? [] : [{ by, startMs: atMs, endMs: atMs + tookMs }])),
+      visits.flatMap(({ atMs, tookMs, version }) =>
+        version === null ? [] : [{ version, startMs: atMs, endMs: atMs + tookMs }],
+      ),
     async stop() {
       end.abort();
       await going;

@@ -1,5 +1,5 @@
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
-import { loadavg } from "node:os";
+import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { type Operation, toLines } from "./history.ts";
@@ -43,12 +43,16 @@ export async function recordFault(finding: Finding): Promise<void> {
   await writeFile(join(dir, "faults.md"), await table(dir));
 }
 
-/** Writes a history beside what was found, as JSON lines, for a judge to read it again. */
-export async function recordHistory(name: string, history: readonly Operation[]): Promise<void> {
-  const dir = process.env["SVC_FAULTS_OUT"];
-  if (dir === undefined || dir === "") return;
+/**
+ * Writes a history as JSON lines, for a judge to read it again: beside what was found, or into the directory for what is
+ * temporary. Returns the file's path.
+ */
+export async function recordHistory(name: string, history: readonly Operation[]): Promise<string> {
+  const dir = process.env["SVC_FAULTS_OUT"] || join(tmpdir(), "svc-faults");
   await mkdir(dir, { recursive: true });
-  await writeFile(join(dir, `${name}.history.jsonl`), toLines(history));
+  const path = join(dir, `${name}-${Date.now()}.history.jsonl`);
+  await writeFile(path, toLines(history));
+  return path;
 }
 
 async function table(dir: string): Promise<string> {

@@ -1,6 +1,8 @@
+import { watchCutOff } from "@svc/control/fleet/cluster/cut-off";
 import { createFleet, type Fleet } from "@svc/control/fleet/cluster/fleet";
 import { keys } from "@svc/control/fleet/cluster/keys";
-import { nodeTopic, routeTopic, taskTopic } from "@svc/control/fleet/cluster/topics";
+import { serverTtlMs } from "@svc/control/fleet/cluster/presence";
+import { nodeTopic, replicaTopic, routeTopic, taskTopic } from "@svc/control/fleet/cluster/topics";
 import { type ClusterViews, watchCluster } from "@svc/control/fleet/cluster/views";
 import { createStreams, type Streams } from "@svc/control/fleet/daemons/streams";
 import { defaultTimings } from "@svc/control/fleet/sessions/timings";
@@ -19,10 +21,9 @@ import { lead } from "./leader/leader.ts";
 import { type Ask, registryHost, virtualListener, virtualLoads, virtualRows } from "./rows.ts";
 import { startWorkers } from "./workers.ts";
 
-const serverTtlMs = 6_000;
 const leaderTtlMs = 6_000;
 
-const topics = { task: taskTopic, route: routeTopic, node: nodeTopic } as const;
+const topics = { task: taskTopic, route: routeTopic, node: nodeTopic, replica: replicaTopic } as const;
 
 /** Longer than any world goes on. */
 const longMs = 86_400_000;
@@ -44,6 +45,9 @@ export class Replica {
   databaseCutUntilMs = 0;
   isReady = false;
   leads = false;
+  /** Whether etcd answers others and not this one. */
+  isCutOff = (): boolean => false;
+  private announced: { remainingMs(): number } | null = null;
   /** Another one with every start, as in the real one. */
   id: string;
   private lives = 0;
@@ -78,6 +82,7 @@ export class Replica {
     this.streams = null;
     this.isReady = false;
     this.leads = false;
+    this.announced = null;
     const { world, scope, process } = this;
     const clock = virtualClock(process);
     const log = virtualLog(process);
@@ -90,9 +95,9 @@ export class Replica {
       // Whatever may fail in it is tried again for as long as this.
       void this.views.ready(longMs).then(() => scope.spawn(this.begin()));
     });
-    const heard: Notify = (topic) => {
+    const heard: Notify = (topic, payload) => {
       if (topic === "work") this.bells.work.ring();
-      else this.listener.hear(topics[topic]);
+      else this.listener.hear(topics[topic], payload);
     };
     world.postgres.listeners.add({ process, life: process.life, heard });
   }
@@ -102,6 +107,7 @@ export class Replica {
     this.clusterEpoch = yield* this.insist((tables) => tables.clusterEpoch);
     yield* this.requireRecovered();
     enter(this.process, () => {
+      this.isCutOff = this.watchCutOff();
       this.streams = this.openStreams();
     });
     this.isReady = true;
@@ -140,6 +146,7 @@ export class Replica {
     for (;;) {
       try {
         const lease = yield* grantLease(client, serverTtlMs, this.scope, world.heldLeases);
+        this.announced = lease;
         const value = world.values.textOf({ serverId: id, startedAt: this.process.now().toISOString() });
         const put = { put: { key: keys.server(id), value, leaseId: lease.id } };
         yield* wait(client.txn({ guards: [], ops: [put], writer: { by: "server", serverId: id } }));
@@ -151,6 +158,16 @@ export class Replica {
     }
   }
 
+  private watchCutOff(): () => boolean {
+    const { process, listener, id: serverId } = this;
+    const cutOff = watchCutOff({
+      ...{ clock: virtualClock(process), log: virtualLog(process), listener, serverId },
+      notify: (_topic, payload) => this.ask((_tables, notify) => notify("replica", payload)),
+      isAnnounced: () => this.announced !== null && this.announced.remainingMs() > 0,
+    });
+    return () => cutOff.isCutOff;
+  }
+
   /** Every stream of this life. */
   private openStreams(): Streams {
     const { process, etcd, listener, views, id: serverId, clusterEpoch: epoch } = this;
@@ -158,6 +175,7 @@ export class Replica {
       ...{ etcd, views, serverId, listener, timings: defaultTimings },
       ...{ clock: virtualClock(process), random: virtualRandom(process), log: virtualLog(process) },
       authority: { clusterId: "cluster", epoch },
+      isCutOff: this.isCutOff,
       // Nobody replaces authorities here.
       leaves: { require: async () => {} },
       registry: { host: registryHost },

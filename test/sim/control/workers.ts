@@ -40,7 +40,7 @@ export function startWorkers(replica: Replica): void {
     (function* (): Work {
       for (;;) {
         try {
-          while (running < concurrency) {
+          while (running < concurrency && !replica.isCutOff()) {
             const askedAtMs = replica.process.monoMs();
             const item = yield* replica.transact((tables) => claim(replica, tables));
             if (item === null) break;
@@ -119,7 +119,7 @@ function work(replica: Replica, item: WorkRow, claimedAtMs: number, over: () => 
     over();
   };
   const heartbeat = () => {
-    if (process.monoMs() - answeredAtMs > leaseMs * 0.6) return end();
+    if (replica.isCutOff() || process.monoMs() - answeredAtMs > leaseMs * 0.6) return end();
     const sentAtMs = process.monoMs();
     scope.spawn(
       replica.transact((tables) => {

@@ -13,6 +13,7 @@ export interface HeldLease {
 /** The product's lease, as a loop that is still a generator waits for its end. */
 interface Lease {
   readonly id: bigint;
+  remainingMs(): number;
   ended(): Work;
 }
 
@@ -38,6 +39,7 @@ export function* grantLease(
   });
   return {
     id,
+    remainingMs: lease.remainingMs,
     *ended() {
       while (!signal.aborted) yield* wait(bell.wait(60_000));
     },

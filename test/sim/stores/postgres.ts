@@ -158,7 +158,7 @@ export class DatabaseError extends Error {
 }
 
 /** Called in a transaction: told to everybody who listens once it is committed. */
-export type Notify = (topic: "task" | "route" | "work" | "node") => void;
+export type Notify = (topic: "task" | "route" | "work" | "node" | "replica", payload?: string) => void;
 
 const statementTimeoutMs = 5_000;
 
@@ -210,20 +210,20 @@ export class Postgres {
           return;
         }
         if (isLostBefore) return void kernel.at(answerMs, "postgres lost", () => !scope.isOver && finish(lost), client);
-        const told = new Set<Parameters<Notify>[0]>();
-        const result = work(this.tables, (channel) => told.add(channel));
+        const told = new Map<string, Parameters<Notify>>();
+        const result = work(this.tables, (...said) => told.set(said.join(" "), said));
         this.onCommit();
-        for (const channel of told) this.tell(channel);
+        for (const said of told.values()) this.tell(...said);
         const answer = isUnknown ? lost : () => done(result);
         kernel.at(answerMs, "postgres answer", () => !scope.isOver && finish(isReachable() ? answer : lost), client);
       });
     };
   }
 
-  private tell(topic: Parameters<Notify>[0]): void {
+  private tell(...said: Parameters<Notify>): void {
     for (const { process, life, heard } of this.listeners) {
       if (process.life !== life || !process.alive) continue;
-      this.kernel.at(process.random.between(0.3, 4), "notify", () => heard(topic), process);
+      this.kernel.at(process.random.between(0.3, 4), "notify", () => heard(...said), process);
     }
   }
 }

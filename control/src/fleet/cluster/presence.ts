@@ -6,9 +6,15 @@ import { type Etcd, grantLease, type Lease } from "../../stores/etcd/index.ts";
 import { offsetToTell } from "./clock-skew.ts";
 import { keys, type ServerValue } from "./keys.ts";
 
-const serverTtlMs = 6_000;
+export const serverTtlMs = 6_000;
 const clockEveryMs = 60_000;
 const againMs = 500;
+
+/** A replica that says in etcd that it is there. */
+export interface Announced extends AsyncDisposable {
+  /** Whether the key certainly holds, by the clock and not by what etcd says. */
+  isAnnounced(): boolean;
+}
 
 /** Keeps `servers/<id>` alive, so that everybody can tell streams of a living replica from those of a dead one. */
 export function announceServer({
@@ -31,7 +37,7 @@ export function announceServer({
   address: string | null;
   /** By how many ms this replica's clock is ahead of the one that all share; null when that cannot be told. */
   readOffsetMs?: () => Promise<number | null>;
-}): AsyncDisposable {
+}): Announced {
   const stop = new AbortController();
   const value: ServerValue = {
     serverId,
@@ -42,13 +48,15 @@ export function announceServer({
   };
 
   let clockOffsetMs: number | null = null;
+  let lease: Lease | null = null;
 
   async function announce(): Promise<void> {
     while (!stop.signal.aborted) {
-      let lease: Lease | null = null;
+      lease = null;
       try {
-        lease = await grantLease(etcd, { ttlMs: serverTtlMs });
-        const ended = AbortSignal.any([stop.signal, lease.signal]);
+        const granted = await grantLease(etcd, { ttlMs: serverTtlMs });
+        lease = granted;
+        const ended = AbortSignal.any([stop.signal, granted.signal]);
         // Written once, and again only when the clock goes wrong or right.
         for (let told: string | null = null; !ended.aborted; ) {
           const offset = clockOffsetMs === null ? {} : { clockOffsetMs };
@@ -56,7 +64,7 @@ export function announceServer({
           if (text !== told)
             await etcd.txn({
               guards: [],
-              ops: [{ put: { key: keys.server(serverId), value: text, leaseId: lease.id } }],
+              ops: [{ put: { key: keys.server(serverId), value: text, leaseId: granted.id } }],
             });
           told = text;
           await pause(clock, clockEveryMs, ended);
@@ -72,6 +80,7 @@ export function announceServer({
   }
   const announcing = announce();
   return {
+    isAnnounced: () => lease !== null && lease.remainingMs() > 0,
     async [Symbol.asyncDispose]() {
       stop.abort();
       await announcing;

@@ -15,5 +15,8 @@ export const jobTopic = "svc_jobs";
 /** Topic on which the end of projects is announced to whoever holds agents' streams. */
 export const goneTopic = "svc_projects_gone";
 
+/** Topic on which replicas ask one another which of them etcd answers: `who` or `here`, and the id of who says it. */
+export const replicaTopic = "svc_replicas";
+
 /** Topic on which runs of jobs that began, or are to end, are announced to the leader. */
 export const jobRunTopic = "svc_job_runs";

@@ -49,6 +49,21 @@ const isOver = async (id: string) => {
 };
 const codeOf = (error: unknown) => ConnectError.from(error).code;
 
+test("a replica that alone is cut off from etcd sends its daemons to others, and takes none until it is not any more", async () => {
+  let isCutOff = false;
+  await using behind = await world.startLink({ isCutOff: () => isCutOff });
+  await using agent = await anAgent(behind, node);
+  isCutOff = true;
+  expect((await agent.next("goAway")).reconnectAfterMs).toBeLessThan(defaultTimings.leaseTtlMs);
+  await expect(anAgent(behind, node)).rejects.toThrow();
+  {
+    await using _elsewhere = await anAgent(link, node);
+    expect(await sessionOf(node.id)).toMatchObject({ serverId: "replica-1" });
+  }
+  isCutOff = false;
+  await using _again = await anAgent(behind, node);
+});
+
 describe("a session", () => {
   test("is in etcd while it lasts, with the facts of the node", async () => {
     await using agent = await anAgent(link, node);

@@ -78,6 +78,8 @@ export interface LinkDeps {
   baseImages: CallDeps["baseImages"];
   /** Where nodes' ends of tunnels go. They end with the link. */
   tunnels: Pick<Tunnels, "accept" | "holders" | "endOf" | "endAll">;
+  /** Whether etcd answers other replicas and not this one. */
+  isCutOff: () => boolean;
   metrics?: LinkMetrics;
   /** How often the authority is looked after; 10 s unless given. Also looked after when it changes. */
   authorityEveryMs?: number;
@@ -118,6 +120,7 @@ export async function startLink(deps: LinkDeps): Promise<Link> {
   const streams = cleanup.use(
     createStreams({
       ...{ etcd, views, authority, serverId, registry, leaves, listener, log, clock, random, timings, stopping },
+      isCutOff: deps.isCutOff,
       rows: { nodes: nodeRows(db), edges: edgeRows(db), roll: rollRows(db) },
       loads: {
         ...{ placement: deps.loadPlacement, run: deps.loadRun, gates: deps.loadGates, salts: deps.loadSalts },

@@ -24,7 +24,7 @@ import { serveEdge } from "../edges/edge-session.ts";
 import { createTableFeed, type TableFeed } from "../edges/table-feed.ts";
 import type { DaemonCall } from "../sessions/call.ts";
 import { createRoster, endLostSessions, type Roster } from "../sessions/roster.ts";
-import type { SessionDeps } from "../sessions/session.ts";
+import { cutOffEnding, type SessionDeps } from "../sessions/session.ts";
 import { countedIdentities, helloRate, ownHelloRate } from "../sessions/timings.ts";
 import type { Tunnels } from "../tunnels/tunnels.ts";
 import { endOverdue } from "./keep-authority.ts";
@@ -64,6 +64,7 @@ export interface StreamsDeps
     | "clock"
     | "random"
     | "stopping"
+    | "isCutOff"
     | "metrics"
   > {
   rows: StreamRows;
@@ -100,7 +101,8 @@ const stuckCheckMs = 1_000;
 /** Looks after streams until disposed. */
 export function createStreams(deps: StreamsDeps): Streams {
   const { rows, loads, views, listener, certificates, tunnels } = deps;
-  const { etcd, authority, serverId, registry, leaves, timings, log, clock, random, stopping, metrics } = deps;
+  const { etcd, authority, serverId, registry, leaves, timings, log, clock, random, stopping, isCutOff, metrics } =
+    deps;
   const cleanup = new DisposableStack();
   const tables = cleanup.use(createTableFeed(views.routes, log));
   const roster = createRoster();
@@ -108,7 +110,21 @@ export function createStreams(deps: StreamsDeps): Streams {
   cleanup.use(views.edges.subscribe((changes, revision) => endLostSessions(roster, prefix.edges, changes, revision)));
 
   const sessionDeps = {
-    ...{ etcd, authority, serverId, registry, roster, leaves, timings, log, clock, random, stopping, listener },
+    ...{
+      etcd,
+      authority,
+      serverId,
+      registry,
+      roster,
+      leaves,
+      timings,
+      log,
+      clock,
+      random,
+      stopping,
+      isCutOff,
+      listener,
+    },
     ownHellos: createTokenBuckets({ ...(deps.ownHellos ?? ownHelloRate), max: countedIdentities }),
     hellos: createTokenBucket(helloRate),
     ...(metrics && { metrics }),
@@ -136,6 +152,7 @@ export function createStreams(deps: StreamsDeps): Streams {
     const nowMs = clock.bootMs();
     for (const session of roster.all()) session.check(nowMs);
     endOverdue(roster, clock.now());
+    if (isCutOff()) for (const session of [...roster.all()]) session.close(cutOffEnding(random));
   });
   stopping.addEventListener("abort", () => looking[Symbol.dispose](), { once: true });
   const roll = { clock, rows: rows.roll, roster, tunnels };

@@ -105,6 +105,7 @@ export async function aWorld(): Promise<World> {
         certificates: null,
         logBytesMax: async () => 1_000_000,
         baseImages: { fetch: async () => null },
+        isCutOff: () => false,
         tunnels: createTunnels({ clock: systemClock, random: systemRandom, db: database.db }),
         // One daemon of a file may play many parts in a moment.
         ownRates: { hellos: { ratePerSecond: 1_000, burst: 1_000 } },

@@ -53,6 +53,8 @@ export interface SessionDeps {
   random: Random;
   /** Aborts when this replica stops. */
   stopping: AbortSignal;
+  /** Whether other replicas are the ones to go to, since etcd answers them and not this one. */
+  isCutOff: () => boolean;
   metrics?: LinkMetrics;
 }
 
@@ -63,6 +65,8 @@ export interface Visitor<Req, Res> {
 }
 
 const crowdedReconnectMs = 4_000;
+/** Their leases run on meanwhile. */
+const cutOffSpreadMs = 2_000;
 /** Only a new identity heals that, so there is no hurry. */
 const quarantinedReconnectMs = 60_000;
 
@@ -80,6 +84,7 @@ export async function receiveStream<Req, Res>(
   let identity: Peer | null = null;
   try {
     if (deps.stopping.aborted) return stream.close(goAway(0, "stopping"));
+    if (deps.isCutOff()) return stream.close(cutOffEnding(random));
     identity = call.identify({ clusterId: authority.clusterId, role, now: clock.now() });
     const nowMs = clock.bootMs();
     const isCrowded = !deps.ownHellos.take(nameOfPeer(identity), nowMs) || !deps.hellos.take(nowMs);
@@ -98,6 +103,10 @@ export async function receiveStream<Req, Res>(
 
 /** When to come back after something went wrong that ends by itself. */
 export const soonMs = (random: Random): number => Math.round(500 + random.next() * 1_500);
+
+/** For a stream of a replica that etcd does not answer: another one is to be asked, and not by all daemons at once. */
+export const cutOffEnding = (random: Random): Ending =>
+  goAway(random.next() * cutOffSpreadMs, "etcd answers other replicas and not this one");
 
 const goAway = (reconnectAfterMs: number, reason: string): Ending => ({
   why: "go away",

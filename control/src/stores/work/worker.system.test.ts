@@ -74,3 +74,38 @@ test("work of another kind that waits for a key begins when the key is free, wit
   free.resolve();
   await expect.poll(() => statesOf("retire"), patience).toEqual(["done"]);
 });
+
+test("who is cut off claims nothing, and leaves what is under way to others", async () => {
+  const { db } = database;
+  let isCutOff = false;
+  const doneBy: string[] = [];
+  const startOne = (owner: string, cutOff: () => boolean, handler: WorkHandler) =>
+    startWorkers({
+      clock: systemClock,
+      ...{ db, listener, log, owner, leaseMs: 1_000, isCutOff: cutOff },
+      groups: [{ concurrency: 2, handlers: { deploy: handler } }],
+    });
+  const begun = Promise.withResolvers<void>();
+  await using _one = startOne(
+    "one",
+    () => isCutOff,
+    (_item, signal) => {
+      begun.resolve();
+      return new Promise((_resolve, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
+    },
+  );
+  await enqueue(db, { kind: "deploy", key: "1", payload: {} });
+  await begun.promise;
+  isCutOff = true;
+  await using _other = startOne(
+    "other",
+    () => false,
+    async ({ key }) => {
+      doneBy.push(key);
+      return { state: "done" };
+    },
+  );
+  await enqueue(db, { kind: "deploy", key: "2", payload: {} });
+  await expect.poll(() => statesOf("deploy"), patience).toEqual(["done", "done"]);
+  expect(doneBy.toSorted()).toEqual(["1", "2"]);
+});

@@ -32,6 +32,8 @@ export interface WorkersOptions {
   /** How long a killed worker's item stays taken. */
   leaseMs: number;
   metrics?: Pick<Metrics, "workFinished">;
+  /** Whether other replicas are the ones to do it: what is under way is left to them, and nothing more is claimed. */
+  isCutOff?: () => boolean;
   /** Called every second or so: the queue is looked after. */
   onTurn?: () => void;
 }
@@ -51,6 +53,7 @@ const retryDelayMs = (attempt: number) => Math.min(500 * 2 ** (attempt - 1), 60_
 export function startWorkers(options: WorkersOptions): AsyncDisposable {
   const { clock, db, log, owner, groups, leaseMs } = options;
   const stop = new AbortController();
+  const isCutOff = options.isCutOff ?? (() => false);
 
   async function outcomeOf(
     item: ClaimedWork,
@@ -86,6 +89,7 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
       // Whether Postgres refuses or does not answer at all: past the lease another worker may have the item, and
       // what is under way here needs time to stop.
       if (clock.steadyMs() - answeredAt > leaseMs * 0.6) lost.abort();
+      if (isCutOff()) return lost.abort();
       renew().catch(() => {});
     });
     try {
@@ -119,6 +123,7 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
       return true;
     }
     const claims = runLoop({ clock, wake, periodMs: 500, signal: stop.signal, onError }, async () => {
+      if (isCutOff()) return;
       for (
         let atOnce = 1;
         running.size < concurrency && !stop.signal.aborted;
