@@ -1,4 +1,5 @@
 import { realCores } from "./cores.ts";
+import { anySignal } from "./kernel/signals.ts";
 import { patch } from "./mutants/door.ts";
 import { type MutantName, mutated } from "./mutants/mutants.ts";
 import { invariants, Violation } from "./world/checks.ts";
@@ -38,6 +39,8 @@ export async function simulate({ seed, mutant, keep, trace }: SimulateOptions): 
   if (trace) world.kernel.trace = trace;
   let violation: Violation | null = null;
   process.on("unhandledRejection", world.kernel.onUnhandled);
+  const nodeAny = AbortSignal.any;
+  AbortSignal.any = anySignal;
   patch(patches);
   try {
     await world.run();
@@ -50,6 +53,7 @@ export async function simulate({ seed, mutant, keep, trace }: SimulateOptions): 
     violation = error;
   } finally {
     process.off("unhandledRejection", world.kernel.onUnhandled);
+    AbortSignal.any = nodeAny;
     patch({});
   }
   const { events, nowMs, hash } = world.kernel;
