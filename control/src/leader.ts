@@ -28,6 +28,7 @@ import { routeRows } from "./fleet/routes/rows.ts";
 import { createScheduler } from "./fleet/scheduler/scheduler.ts";
 import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
 import { schedulerRows } from "./fleet/scheduler/store.ts";
+import { wakesScheduler } from "./fleet/scheduler/wakes.ts";
 import { sweepRuns } from "./fleet/tasks/runs.ts";
 import { keepHouse } from "./housekeeping.ts";
 import type { Log } from "./log.ts";
@@ -170,7 +171,8 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         noteRoutes({ ...clean, everything: true });
       });
       using _placements = fleet.onChange("placements", (changes) => {
-        wakeAll(tasks, crashes, replicas);
+        wakeAll(crashes, replicas);
+        if (wakesScheduler(changes, (nodeId, taskId) => fleet.observation(nodeId, taskId))) tasks.signal();
         noteRoutes(dirtyByKeys(changes));
       });
       using _table = fleet.onChange("routes", () => wakeAll(routes, replicas));

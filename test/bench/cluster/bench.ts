@@ -17,6 +17,8 @@ export interface Bench {
   sessions: Sessions;
   /** Fewer and shorter runs: to see that it works, not to measure. */
   quick: boolean;
+  /** Deployments per second of row 3. */
+  rate: number;
   report(measurement: Measurement): void;
   log(line: string): void;
   /** Where processor profiles of control go; null for none. */

@@ -29,6 +29,7 @@ const servingMs = 240_000;
 export interface ClusterOptions {
   sizes: readonly number[];
   quick: boolean;
+  rate: number;
   profileDir: string | null;
   isWanted: (...rows: number[]) => boolean;
   phase: (name: string, timeoutMs: number, work: () => Promise<void>) => Promise<void>;
@@ -38,7 +39,7 @@ export interface ClusterOptions {
 
 /** All rows that are measured with simulated agents, on one stand that grows from size to size. */
 export async function measureCluster(options: ClusterOptions): Promise<void> {
-  const { sizes, quick, profileDir, isWanted, phase, report, log } = options;
+  const { sizes, quick, rate, profileDir, isWanted, phase, report, log } = options;
   await using stack = new AsyncDisposableStack();
   log("starting the platform");
   const stand = stack.use(await startStand());
@@ -107,7 +108,7 @@ export async function measureCluster(options: ClusterOptions): Promise<void> {
       await growTo(size);
       bench = {
         ...{ stand, fleet: joinFleet(processes), nodeIds: [...nodeIds], few: fewDaemons, fewIds, edges, sessions },
-        ...{ quick, report, log, profileDir },
+        ...{ quick, rate, report, log, profileDir },
       };
       log(`${agentsOf(bench)} connected`);
     });

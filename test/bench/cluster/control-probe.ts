@@ -9,6 +9,7 @@ import { monitorEventLoopDelay, performance } from "node:perf_hooks";
 import { createInterface } from "node:readline";
 import { getHeapStatistics, setFlagsFromString, writeHeapSnapshot } from "node:v8";
 import { runInNewContext } from "node:vm";
+import pg from "pg";
 
 const path = process.env["SVC_BENCH_PROBE"];
 const resolutionMs = 10;
@@ -18,6 +19,8 @@ function serve(socketPath: string): void {
   delays.enable();
   let usage = performance.eventLoopUtilization();
   let profiler: Session | null = null;
+
+  const statements = countStatements();
 
   /** A timer that is not late fires `resolutionMs` after the last one. */
   const late = (nanoseconds: number) => Math.max(0, nanoseconds / 1e6 - resolutionMs);
@@ -64,6 +67,11 @@ function serve(socketPath: string): void {
           mallocedMb: mb(getHeapStatistics().malloced_memory),
         };
       }
+      case "statements": {
+        const since = Object.fromEntries(statements);
+        statements.clear();
+        return since;
+      }
       case "snapshot":
         writeHeapSnapshot(argument);
         return {};
@@ -91,6 +99,19 @@ function serve(socketPath: string): void {
   });
   server.on("error", () => {});
   server.listen(socketPath).unref();
+}
+
+/** How often each statement was sent to Postgres, by its text, whoever sent it. */
+function countStatements(): Map<string, number> {
+  const counts = new Map<string, number>();
+  const { query } = pg.Client.prototype;
+  pg.Client.prototype.query = function counted(this: pg.Client, ...args: unknown[]) {
+    const [asked] = args as [string | { text?: string }];
+    const text = typeof asked === "string" ? asked : (asked.text ?? "");
+    counts.set(text, (counts.get(text) ?? 0) + 1);
+    return (query as (...args: unknown[]) => unknown).apply(this, args);
+  } as typeof query;
+  return counts;
 }
 
 // Other commands of control inherit the setting and have nothing to tell.

@@ -7,7 +7,7 @@ import { spawnProgram } from "@svc/runtime/programs";
 import type { Command, DaemonsConfig, DaemonsEvents, DaemonsState } from "./daemons/messages.ts";
 
 const script = join(import.meta.dirname, "daemons", "main.ts");
-const readyMs = 60_000;
+const readyMs = 240_000;
 const answerMs = 60_000;
 const stopMs = 20_000;
 

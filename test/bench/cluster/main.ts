@@ -4,7 +4,8 @@
  * --row 5,14      only these rows
  * --agents 1000   how many simulated agents, ascending; 1000,5000 unless given
  * --quick         few and short runs: shows that everything works, measures nothing
- * --profile DIR   writes processor profiles of control there
+ * --profile DIR   writes processor profiles of control there, and the statements of row 3
+ * --rate 20       deployments per second of row 3; the aims are for 20
  */
 import { mkdir, writeFile } from "node:fs/promises";
 import { cpus, loadavg, totalmem } from "node:os";
@@ -23,12 +24,15 @@ const { values } = parseArgs({
     agents: { type: "string", default: "1000,5000" },
     quick: { type: "boolean", default: false },
     profile: { type: "string" },
+    rate: { type: "string", default: "20" },
   },
 });
 const numbers = (text: string) => text.split(",").map(Number);
 const only = values.row === undefined ? null : new Set(numbers(values.row));
 const sizes = numbers(values.agents).sort((a, b) => a - b);
 if (sizes.some((size) => !Number.isInteger(size) || size < 20)) throw new RangeError("--agents: at least 20 each");
+const rate = Number(values.rate);
+if (!(rate > 0)) throw new RangeError("--rate: above 0");
 const isWanted = (...rows: number[]) => only === null || rows.some((row) => only.has(row));
 
 const loadAtStart = loadavg();
@@ -76,7 +80,7 @@ if (isWanted(1)) await phase("decisions", 180_000, () => measureDecisions(report
 if (isWanted(0, 2, 3, 5, 7, 8, 11, 12, 13, 14, 15)) {
   const profileDir = values.profile ?? null;
   try {
-    await measureCluster({ sizes, quick, profileDir, isWanted, phase, report, log });
+    await measureCluster({ sizes, quick, rate, profileDir, isWanted, phase, report, log });
   } catch (error) {
     failures.push({ phase: "the rows with simulated agents", reason: String(error) });
     log(`the rows with simulated agents FAILED: ${error instanceof Error ? error.stack : String(error)}`);

@@ -26,6 +26,10 @@ const memory = z.object({
 /** Where control's memory is. */
 export type Memory = z.infer<typeof memory>;
 
+const statements = z.record(z.string(), z.number());
+/** How often control sent each statement to Postgres, by its text. */
+export type Statements = z.infer<typeof statements>;
+
 const answerMs = 120_000;
 
 /** Asks the control process whose probe listens at `path`. */
@@ -34,6 +38,8 @@ export interface Probe {
   lag(): Promise<Lag>;
   /** As it is, or after a full collection: what is left then is what control holds. */
   memory(what: "now" | "collected"): Promise<Memory>;
+  /** Since they were asked for last. */
+  statements(): Promise<Statements>;
   /** Writes a .heapsnapshot. */
   snapshot(file: string): Promise<void>;
   startProfile(): Promise<void>;
@@ -62,6 +68,7 @@ function ask(path: string, command: string): Promise<unknown> {
 export const createProbe = (path: string): Probe => ({
   lag: async () => lag.parse(await ask(path, "lag")),
   memory: async (what) => memory.parse(await ask(path, `memory ${what}`)),
+  statements: async () => statements.parse(await ask(path, "statements")),
   snapshot: async (file) => void (await ask(path, `snapshot ${file}`)),
   startProfile: async () => void (await ask(path, "profile-start")),
   stopProfile: async (file) => void (await ask(path, `profile-stop ${file}`)),

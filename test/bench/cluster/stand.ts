@@ -5,6 +5,7 @@ import { createLog } from "@svc/control/log";
 import { createPool, type Db, fromPool } from "@svc/control/stores/db/pool";
 import { createEtcd, type Etcd } from "@svc/control/stores/etcd/index";
 import { createSecrets } from "@svc/control/stores/secrets";
+import { provideEngine } from "@svc/deploy/engine";
 import { repositoryRoot } from "@svc/deploy/paths";
 import { type Platform, startPlatform } from "@svc/deploy/platform";
 import { readSettings } from "@svc/deploy/settings";
@@ -34,9 +35,21 @@ const quiet = createLog("silent");
 /** Starts it with the disk syncs of an installation. Everything is removed when it is disposed. */
 export async function startStand(): Promise<Stand> {
   const settings = readSettings(process.env, repositoryRoot);
-  await sweepAbandonedClusters(settings.dockerSocket);
-  const dir = await makeClusterDir();
   await using stack = new AsyncDisposableStack();
+  const dir = await makeClusterDir();
+  const log = (line: string) => {
+    if (process.env["SVC_TEST_VERBOSE"] === "1") console.error(`  ${line}`);
+  };
+  // First, so that it outlives the platform: what the platform left in it is removed at the end.
+  stack.use(
+    await provideEngine({
+      clock: systemClock,
+      socketPath: settings.dockerSocket,
+      logFile: join(dir, "docker.log"),
+      log,
+    }),
+  );
+  await sweepAbandonedClusters(settings.dockerSocket);
   stack.defer(() => discardCluster(dir, settings.dockerSocket));
   const { ports, networks } = stack.use(await claimAddresses());
   const probePath = join(dir, "probe.sock");
@@ -57,9 +70,7 @@ export async function startStand(): Promise<Stand> {
         SVC_BENCH_PROBE: probePath,
       },
       env: process.env,
-      log: (line) => {
-        if (process.env["SVC_TEST_VERBOSE"] === "1") console.error(`  ${line}`);
-      },
+      log,
     }),
   );
   const { layout } = platform;

@@ -41,9 +41,16 @@ export async function raiseAlert(tx: Db, alert: AlertPlace & { detail: string })
 }
 
 /** It is over, or not wrong: said freely, since nothing is queued where nothing was wrong. */
-export async function clearAlert(tx: Db, { projectId, event, subject }: AlertPlace): Promise<void> {
-  if (!(await mayBeOn(tx, { projectId, event, subject }))) return;
-  await say(tx, { projectId, says: { event, subject, isOn: false, detail: "" } });
+export const clearAlert = (tx: Db, place: AlertPlace): Promise<void> => clearAlerts(tx, place, [place.event]);
+
+/** The same of several events of one subject, by one look when nothing was wrong. */
+export async function clearAlerts(
+  tx: Db,
+  { projectId, subject }: Pick<AlertPlace, "projectId" | "subject">,
+  events: readonly AlertEvent[],
+): Promise<void> {
+  for (const event of await mayBeOn(tx, { projectId, subject }, events))
+    await say(tx, { projectId, says: { event, subject, isOn: false, detail: "" } });
 }
 
 /**
@@ -82,30 +89,21 @@ async function say(tx: Db, payload: AlertWork): Promise<void> {
   await enqueue(tx, { kind: alertWork, key: alertKey(payload.projectId), payload });
 }
 
-/** Whether it is on, or something is queued of this project that may say so. */
-async function mayBeOn(tx: Db, { projectId, event, subject }: AlertPlace): Promise<boolean> {
-  const found = await tx
-    .selectNoFrom(({ exists, or, selectFrom }) =>
-      or([
-        exists(
-          selectFrom("alert")
-            .select("event")
-            .where("project_id", "=", projectId)
-            .where("event", "=", event)
-            .where("subject", "=", subject)
-            .where("is_on", "=", true),
-        ),
-        exists(
-          selectFrom("work_item")
-            .select("id")
-            .where("key", "=", alertKey(projectId))
-            .where("kind", "=", alertWork)
-            .where("state", "in", ["queued", "running", "failed"]),
-        ),
-      ]).as("may"),
-    )
-    .executeTakeFirstOrThrow();
-  return found.may === true;
+/** Those of `events` that are on; all of them when something is queued of this project that may say so. */
+async function mayBeOn(
+  tx: Db,
+  { projectId, subject }: Pick<AlertPlace, "projectId" | "subject">,
+  events: readonly AlertEvent[],
+): Promise<readonly AlertEvent[]> {
+  const { rows } = await sql<{ event: AlertEvent }>`
+    select event from unnest(${[...events]}::text[]) as asked (event)
+    where exists (select from alert where project_id = ${projectId} and alert.event = asked.event and subject = ${subject} and is_on)
+      or exists (select from work_item
+        where key = ${alertKey(projectId)} and kind = ${alertWork} and state in ('queued', 'running', 'failed'))`.execute(
+    tx,
+  );
+  const found = new Set(rows.map(({ event }) => event));
+  return events.filter((event) => found.has(event));
 }
 
 /**

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { notify } from "../../stores/db/notify.ts";
+import { notifying } from "../../stores/db/notify.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Deployment } from "../../stores/db/tables.ts";
 import { routeTopic } from "../cluster/topics.ts";
@@ -36,6 +36,6 @@ export async function setChannelState(
       ...values,
     })
     .onConflict((conflict) => conflict.columns(["project_id", "channel", "pr_number"]).doUpdateSet(values))
+    .returning(notifying(routeTopic, deployment.project_id))
     .execute();
-  await notify(db, routeTopic, deployment.project_id);
 }

@@ -18,24 +18,70 @@ export async function findDeployment(db: Db, id: string): Promise<DeploymentAndP
   return { deployment, project };
 }
 
-/** The same with the database's time at which it was so, in one round trip: for whoever looks often. */
-export async function findTimedDeployment(db: Db, id: string): Promise<(DeploymentAndProject & { now: Date }) | null> {
-  const [found, project] = await Promise.all([
-    db
-      .selectFrom("deployment")
-      .selectAll()
-      .select(sql<Date>`clock_timestamp()`.as("now"))
-      .where("id", "=", id)
-      .executeTakeFirst(),
-    db
-      .selectFrom("project")
-      .selectAll()
-      .where("id", "=", (of) => of.selectFrom("deployment").select("project_id").where("deployment.id", "=", id))
-      .executeTakeFirst(),
-  ]);
-  if (found === undefined || project === undefined) return null;
-  const { now, ...deployment } = found;
-  return { deployment, project, now };
+export interface TimedDeployment extends DeploymentAndProject {
+  /** By the database's clock. */
+  now: Date;
+  /** What its channel leads to, and since when; null: nothing ever had the channel. */
+  channel: { deploymentId: string | null; changedAt: Date } | null;
+}
+
+/** Each of them, or it does not compile. */
+const projectColumns = Object.keys({
+  id: true,
+  owner_id: true,
+  name: true,
+  slug: true,
+  type: true,
+  framework: true,
+  repo_url: true,
+  repo_id: true,
+  production_branch: true,
+  deploy_mode: true,
+  suspended_at: true,
+  suspend_reason: true,
+  password_hash: true,
+  deleting_at: true,
+  created_at: true,
+  updated_at: true,
+  next_slug: true,
+  next_slug_at: true,
+  suspension_number: true,
+  resuming_at: true,
+  unrouted_at: true,
+  quota_waived_until: true,
+  db_engine: true,
+} satisfies Record<keyof Project, true>) as (keyof Project)[];
+
+/** The same with what its channel leads to, as it was at one moment, by one statement: for whoever looks often. */
+export async function findTimedDeployment(db: Db, id: string): Promise<TimedDeployment | null> {
+  const found = await db
+    .selectFrom("deployment")
+    .innerJoin("project", "project.id", "deployment.project_id")
+    .leftJoin("channel_state", (join) =>
+      join
+        .onRef("channel_state.project_id", "=", "deployment.project_id")
+        .onRef("channel_state.channel", "=", "deployment.channel")
+        .on("channel_state.pr_number", "=", sql<number>`coalesce(deployment.pr_number, 0)`),
+    )
+    .selectAll("deployment")
+    .select(projectColumns.map((column) => `project.${column} as project.${column}` as const))
+    .select(["channel_state.deployment_id as channel.to", "channel_state.changed_at as channel.since"])
+    .select(sql<Date>`clock_timestamp()`.as("now"))
+    .where("deployment.id", "=", id)
+    .executeTakeFirst();
+  if (found === undefined) return null;
+  const { now, "channel.to": to, "channel.since": since, ...columns } = found;
+  const rows = { deployment: {} as Record<string, unknown>, project: {} as Record<string, unknown> };
+  for (const [name, value] of Object.entries(columns)) {
+    if (name.startsWith("project.")) rows.project[name.slice("project.".length)] = value;
+    else rows.deployment[name] = value;
+  }
+  return {
+    deployment: rows.deployment as unknown as Deployment,
+    project: rows.project as unknown as Project,
+    now,
+    channel: since === null ? null : { deploymentId: to, changedAt: since },
+  };
 }
 
 /** Of the work that ends what a deployment left on nodes. */

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { canonicalJson } from "@svc/runtime/canonical-json";
 import { sql } from "kysely";
-import { notify } from "../../stores/db/notify.ts";
+import { notifying } from "../../stores/db/notify.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Task } from "../../stores/db/tables.ts";
 import { beginPush } from "../artifacts/store.ts";
@@ -42,11 +42,10 @@ export async function insertTask(
       node_selector: { ...task.nodeSelector },
       pinned_to: task.pinnedTo ?? null,
     })
-    .returning("id")
+    .returning(["id", notifying(taskTopic)])
     .executeTakeFirstOrThrow();
   const { push } = needsOf(task.spec);
   if (push !== null) await beginPush(db, { id, projectId: owner.project_id, ...push });
-  await notify(db, taskTopic);
   return id;
 }
 

@@ -3,16 +3,16 @@ import type { Db } from "../../stores/db/pool.ts";
 import type { Plan } from "../../stores/db/tables.ts";
 
 /** The plan of a user: the one that an administrator gave, else the default one. */
-export async function planOfUser(db: Db, userId: string): Promise<Plan> {
-  return db
+export const planOfUser = (db: Db, userId: string): Promise<Plan> => planQuery(db, userId).executeTakeFirstOrThrow();
+
+const planQuery = (db: Db, userId: string) =>
+  db
     .selectFrom("plan")
     .selectAll("plan")
     .leftJoin("account", (join) => join.onRef("account.plan_id", "=", "plan.id").on("account.user_id", "=", userId))
     .where((where) => where.or([where("account.user_id", "is not", null), where("plan.is_default", "=", true)]))
     .orderBy((order) => order("account.user_id", "is not", null), "desc")
-    .limit(1)
-    .executeTakeFirstOrThrow();
-}
+    .limit(1);
 
 /** The id of the plan of a `project`'s owner, in a query that has the owner's `account` joined to it if there is one. */
 export const planOfOwner: RawBuilder<string> = sql`coalesce(account.plan_id, (select id from plan where is_default))`;
@@ -40,8 +40,7 @@ const triesMax = 5;
 export async function holdPlanOfUser(tx: Db, userId: string): Promise<Plan> {
   await tx.selectFrom("auth.user").select("id").where("id", "=", userId).forShare().execute();
   for (let tries = 0; tries < triesMax; tries += 1) {
-    const { id } = await planOfUser(tx, userId);
-    const plan = await tx.selectFrom("plan").selectAll().where("id", "=", id).forShare().executeTakeFirst();
+    const plan = await planQuery(tx, userId).forShare("plan").executeTakeFirst();
     // The lock may have been waited for while another one became the default.
     if (plan !== undefined && (await planOfUser(tx, userId)).id === plan.id) return plan;
   }

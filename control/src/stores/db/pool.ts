@@ -1,6 +1,6 @@
 import { Kysely, PostgresDialect } from "kysely";
 import pg from "pg";
-import { withReadsPrepared } from "./prepared.ts";
+import { withPrepared } from "./prepared.ts";
 import type { Database } from "./tables.ts";
 
 /** A connection pool or a transaction: every query function takes one as its first argument. */
@@ -66,4 +66,4 @@ export function createDb(options: DbOptions): Db {
 }
 
 export const fromPool = (pool: pg.Pool): Db =>
-  new Kysely<Database>({ dialect: new PostgresDialect({ pool: withReadsPrepared(pool) }) });
+  new Kysely<Database>({ dialect: new PostgresDialect({ pool: withPrepared(pool) }) });

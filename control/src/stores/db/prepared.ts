@@ -2,16 +2,18 @@ import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryRes
 import pg from "pg";
 
 /** Statements kept on a connection; those that come later are parsed and planned each time. */
-const keptMax = 200;
+const keptMax = 300;
+/** Texts remembered that were asked once: many never come again, as those with lists of other lengths. */
+const onceMax = 1_000;
 /** `feature_not_supported`: here, a kept statement whose columns another version of control has changed. */
 const planIsStale = "0A000";
 
 /**
- * A pool for Kysely that has the server parse and plan each read once per connection. Planning what a person's request
- * asks for takes longer than answering it. Within a transaction nothing is kept: a read that fails there ends the
- * transaction, and kept reads fail once when a migration adds a column.
+ * A pool for Kysely that has the server parse and plan once per connection what is asked again and again: planning takes longer
+ * than answering, for most of what control asks. Within a transaction only statements are kept whose columns are named: what
+ * asks for all columns fails once when a migration adds one, and that would end the transaction.
  */
-export function withReadsPrepared(pool: pg.Pool): PostgresPool {
+export function withPrepared(pool: pg.Pool): PostgresPool {
   // Kysely knows connections by their identity, and what is kept on one goes with it.
   const known = new WeakMap<pg.PoolClient, PreparedClient>();
   return {
@@ -33,6 +35,8 @@ class PreparedClient implements PostgresPoolClient {
   readonly #plain: PostgresPoolClient;
   /** Of kept statements, by their texts. */
   readonly #names = new Map<string, string>();
+  /** Texts that were asked once. */
+  readonly #once = new Set<string>();
   /** How many statements were ever kept: no name is used twice. */
   #count = 0;
 
@@ -52,7 +56,8 @@ class PreparedClient implements PostgresPoolClient {
   }
 
   async #ask<R>(text: string, values: readonly unknown[]): Promise<PostgresQueryResult<R>> {
-    const name = isRead(text) && this.#client.getTransactionStatus() === "I" ? this.#nameOf(text) : null;
+    const isAlone = this.#client.getTransactionStatus() === "I";
+    const name = isAlone || namesColumns(text) ? this.#nameOf(text) : null;
     if (name === null) return this.#plain.query<R>(text, values);
     try {
       return (await this.#client.query<R & pg.QueryResultRow, unknown[]>({
@@ -63,6 +68,7 @@ class PreparedClient implements PostgresPoolClient {
     } catch (error) {
       if (!(error instanceof pg.DatabaseError) || error.code !== planIsStale) throw error;
       this.#names.delete(text);
+      if (!isAlone) throw error;
       return this.#plain.query<R>(text, values);
     }
   }
@@ -70,12 +76,22 @@ class PreparedClient implements PostgresPoolClient {
   #nameOf(text: string): string | null {
     const known = this.#names.get(text);
     if (known !== undefined) return known;
-    if (this.#count >= keptMax) return null;
+    if (this.#count >= keptMax || !isKind(text)) return null;
+    if (!this.#once.delete(text)) {
+      if (this.#once.size >= onceMax) this.#once.clear();
+      this.#once.add(text);
+      return null;
+    }
     this.#count += 1;
-    const name = `read-${this.#count}`;
+    const name = `kept-${this.#count}`;
     this.#names.set(text, name);
     return name;
   }
 }
 
-const isRead = (text: string): boolean => text.startsWith("select ");
+/** What can be kept: one statement, no `begin`, and nothing that changes the schema. */
+const isKind = (text: string): boolean =>
+  /^\s*(?:select|insert|update|delete|with)\s/.test(text) && !text.includes(";");
+
+/** That no column is added to what it returns. */
+const namesColumns = (text: string): boolean => !/(?:\.|\b(?:select|returning)\s|,\s*)\*/.test(text);

@@ -4,7 +4,17 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { createLog } from "../../log.ts";
 import { createListener } from "../db/listen.ts";
 import { type TestDatabase, testDatabase } from "../db/testing.ts";
-import { claimWork, enqueue, finishWork, reapWork, renewWork, workTopic } from "./queue.ts";
+import {
+  claimAll,
+  claimWork,
+  enqueue,
+  finishWork,
+  listDueKinds,
+  reapWork,
+  renewAll,
+  renewWork,
+  workTopic,
+} from "./queue.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -33,6 +43,49 @@ test("twenty workers that claim at once never share an item or a key", async () 
   const items = claims.filter((item) => item !== null);
   expect(new Set(items.map((item) => item.key)).size).toBe(items.length);
   expect(items.length).toBeGreaterThan(0);
+});
+
+test("many are claimed at once: one of each key, the oldest first, and no more than asked for", async () => {
+  const keys = ["p1", "p1", "p2", "p3"];
+  const ids: number[] = [];
+  for (const key of keys) ids.push(await add(key));
+  const claims = async (limit: number) =>
+    (await claimAll(database.db, { kinds, owner: "a", leaseMs: 60_000, limit })).map(({ id }) => id).sort();
+  expect(await claims(2)).toEqual([ids[0], ids[2]]);
+  expect(await claims(8)).toEqual([ids[3]]);
+  expect(await claims(8)).toEqual([]);
+});
+
+test("four replicas that claim many at once never share an item or a key", async () => {
+  for (let i = 0; i < 40; i += 1) await add(`p${i % 20}`);
+  const of = (owner: string) => claimAll(database.db, { kinds, owner, leaseMs: 60_000, limit: 8 });
+  const items = (await Promise.all(["a", "b", "c", "d"].map(of))).flat();
+  expect(new Set(items.map(({ key }) => key)).size).toBe(items.length);
+  expect(items.length).toBeGreaterThan(0);
+});
+
+test("leases of many are extended at once, and those that were lost are told", async () => {
+  await add("p1");
+  await add("p2");
+  const lost = await claim("a", -1);
+  expect(await reapWork(database.db)).toBe(1);
+  const [taken, kept] = [await claim("b"), await claim("a", 1)];
+  if (!lost || !taken || !kept) throw new Error("nothing was claimed");
+  expect(await renewAll(database.db, [lost, kept], "a", 60_000)).toEqual(new Set([kept.id]));
+  expect(await reapWork(database.db)).toBe(0);
+});
+
+test("of what is due the kinds are known, whether or not its key is idle; not of what is to wait, or under way", async () => {
+  const kindsOf = async () => (await listDueKinds(database.db, ["deploy", "retire", "rename"])).sort();
+  const due = (kind: string, runAt?: Date) =>
+    enqueue(database.db, { kind, key: "p1", payload: {}, ...(runAt && { runAt }) });
+  await due("deploy");
+  await due("retire");
+  await due("rename", new Date(Date.now() + 3_600_000));
+  await due("alert");
+  expect(await kindsOf()).toEqual(["deploy", "retire"]);
+  await claim();
+  expect(await kindsOf()).toEqual(["retire"]);
 });
 
 test("work exists exactly when the transaction that needs it commits", async () => {

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { notify, notifying } from "../db/notify.ts";
 import type { Db } from "../db/pool.ts";
 
 /**
@@ -30,9 +31,12 @@ export interface ClaimedWork {
 
 /** Adds work in the caller's transaction: it exists exactly when the caller's other rows do. Returns its id. */
 export async function enqueue(db: Db, work: NewWork): Promise<number> {
-  const row = await db.insertInto("work_item").values(rowOf(work)).returning("id").executeTakeFirstOrThrow();
-  await announce(db, work.kind);
-  return row.id;
+  const { id } = await db
+    .insertInto("work_item")
+    .values(rowOf(work))
+    .returning(["id", notifying(workTopic, work.kind)])
+    .executeTakeFirstOrThrow();
+  return id;
 }
 
 /** The same of many at once, all of one kind. */
@@ -42,7 +46,7 @@ export async function enqueueAll(db: Db, kind: string, work: readonly Omit<NewWo
     .insertInto("work_item")
     .values(work.map((each) => rowOf({ kind, ...each })))
     .execute();
-  await announce(db, kind);
+  await notify(db, workTopic, kind);
 }
 
 /** Whether work of a key is still to do. */
@@ -64,50 +68,72 @@ const rowOf = ({ kind, key, payload, runAt }: NewWork) => ({
   ...(runAt && { run_at: runAt }),
 });
 
-const announce = (db: Db, kind: string) => sql`select pg_notify(${workTopic}, ${kind})`.execute(db);
+/** The oldest due item whose key is idle, leased; null when there is none. See `claimAll`. */
+export async function claimWork(db: Db, asked: Omit<Claim, "limit">): Promise<ClaimedWork | null> {
+  return (await claimAll(db, { ...asked, limit: 1 }))[0] ?? null;
+}
+
+export interface Claim {
+  kinds: readonly string[];
+  owner: string;
+  leaseMs: number;
+  /** No more than that. */
+  limit: number;
+}
 
 /**
- * Leases the oldest due item whose key is idle; null when there is none. Safe to call from
- * many workers: a unique index lets one item of a key run at a time, whichever worker wins.
+ * Leases due items whose keys are idle, the oldest first, by one statement; fewer than `limit` when there are no more. Safe to
+ * call from many workers: a unique index lets one item of a key run at a time, whichever worker wins.
  */
-export async function claimWork(
-  db: Db,
-  { kinds, owner, leaseMs }: { kinds: readonly string[]; owner: string; leaseMs: number },
-): Promise<ClaimedWork | null> {
+export async function claimAll(db: Db, { kinds, owner, leaseMs, limit }: Claim): Promise<ClaimedWork[]> {
   const { rows } = await sql<ClaimedWork>`
     update work_item set state = 'running', attempt = attempt + 1, lease_owner = ${owner},
       lease_until = now() + ${leaseMs} * interval '1 millisecond'
-    where id = (
+    where id = any(array(
       select w.id from work_item w
       where w.state = 'queued' and w.run_at <= now() and w.kind = any(${kinds})
         and not exists (
           select from work_item earlier
           where earlier.key = w.key
             and (earlier.state = 'running' or (earlier.state = 'queued' and earlier.id < w.id)))
-      order by w.run_at, w.id limit 1
-      for update skip locked)
+      order by w.run_at, w.id limit ${limit}
+      for update skip locked))
     returning id, kind, key, payload, attempt, max_attempts as "maxAttempts",
       (extract(epoch from now() - created_at) * 1000)::int8 as "ageMs"`
     .execute(db)
     .catch((error: { code?: string }) => {
-      // Another worker started an item of the same key in this instant.
+      // Another worker started an item of one of these keys in this instant.
       if (error.code === "23505") return { rows: [] };
       throw error;
     });
-  return rows[0] ?? null;
+  return rows;
+}
+
+/** Of `kinds`, those of which something is due. It may have to wait for its key. */
+export async function listDueKinds(db: Db, kinds: readonly string[]): Promise<string[]> {
+  const { rows } = await sql<{ kind: string }>`select distinct kind from work_item
+    where state = 'queued' and run_at <= now() and kind = any(${kinds})`.execute(db);
+  return rows.map(({ kind }) => kind);
 }
 
 /** Extends the lease; false when it was lost, and then the worker must stop. */
 export async function renewWork(db: Db, item: ClaimedWork, owner: string, leaseMs: number): Promise<boolean> {
-  const { numUpdatedRows } = await db
-    .updateTable("work_item")
-    .set({ lease_until: sql`now() + ${leaseMs} * interval '1 millisecond'` })
-    .where("id", "=", item.id)
-    .where("state", "=", "running")
-    .where("lease_owner", "=", owner)
-    .where("attempt", "=", item.attempt)
-    .executeTakeFirst();
-  return numUpdatedRows === 1n;
+  return (await renewAll(db, [item], owner, leaseMs)).has(item.id);
+}
+
+/** Extends the leases of many; returns the ids of those that were not lost. */
+export async function renewAll(
+  db: Db,
+  items: readonly Pick<ClaimedWork, "id" | "attempt">[],
+  owner: string,
+  leaseMs: number,
+): Promise<Set<number>> {
+  const { rows } = await sql<{ id: number }>`
+    update work_item set lease_until = now() + ${leaseMs} * interval '1 millisecond'
+    from unnest(${items.map(({ id }) => id)}::int8[], ${items.map(({ attempt }) => attempt)}::int[]) as held (id, attempt)
+    where work_item.id = held.id and work_item.attempt = held.attempt and state = 'running' and lease_owner = ${owner}
+    returning work_item.id`.execute(db);
+  return new Set(rows.map(({ id }) => id));
 }
 
 /** How a finished attempt ended: done for ever, given up, or to be tried again; with `refund` it does not count. */
@@ -155,11 +181,18 @@ async function announceNext(db: Db, key: string): Promise<void> {
 
 /** Gives items of dead workers back to the queue. Returns how many. */
 export async function reapWork(db: Db): Promise<number> {
+  // One that is being renewed or finished at this moment has a worker.
+  const expired = db
+    .selectFrom("work_item")
+    .select("id")
+    .where("state", "=", "running")
+    .where("lease_until", "<", sql<Date>`now()`)
+    .forUpdate()
+    .skipLocked();
   const { numUpdatedRows } = await db
     .updateTable("work_item")
     .set({ state: "queued", lease_owner: null, lease_until: null })
-    .where("state", "=", "running")
-    .where("lease_until", "<", sql<Date>`now()`)
+    .where("id", "in", expired)
     .executeTakeFirst();
   return Number(numUpdatedRows);
 }

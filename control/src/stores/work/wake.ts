@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { notifying } from "../db/notify.ts";
 import type { Db } from "../db/pool.ts";
 import { enqueue, type NewWork, workTopic } from "./queue.ts";
 
@@ -21,8 +22,7 @@ export async function wakeWork(tx: Db, work: Omit<NewWork, "runAt">): Promise<vo
     .updateTable("work_item")
     .set({ run_at: sql<Date>`now()` })
     .where("id", "=", waiting)
-    .returning("id")
+    .returning(["id", notifying(workTopic, work.kind)])
     .executeTakeFirst();
   if (woken === undefined) await enqueue(tx, work);
-  else await sql`select pg_notify(${workTopic}, ${work.kind})`.execute(tx);
 }

@@ -5,7 +5,16 @@ import type { Log } from "../../log.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import type { Listener } from "../db/listen.ts";
 import type { Db } from "../db/pool.ts";
-import { type ClaimedWork, claimWork, finishWork, reapWork, renewWork, type WorkOutcome, workTopic } from "./queue.ts";
+import {
+  type ClaimedWork,
+  claimAll,
+  finishWork,
+  listDueKinds,
+  reapWork,
+  renewAll,
+  type WorkOutcome,
+  workTopic,
+} from "./queue.ts";
 
 /**
  * Does one item. It may be called again for the same item after a crash, so every effect is
@@ -44,8 +53,20 @@ function outcomeWord(outcome: WorkOutcome): "done" | "failed" | "waits" | "again
   return outcome.refund ? "waits" : "again";
 }
 
-/** Claims under way at once while each finds something: one after the other, a burst would wait for its claims most of all. */
+/** Claimed by one statement: another replica may have room for the rest. */
 const claimsMax = 8;
+/** How soon work is found that was not announced, or was not due then. One look serves all groups. */
+const dueMs = 500;
+/** Groups are woken; by itself each looks hardly ever. */
+const unaskedMs = 60_000;
+
+/** An item in progress here. */
+interface Held {
+  item: ClaimedWork;
+  /** Not later than its lease was last extended. */
+  renewedAtMs: number;
+  lost: AbortController;
+}
 
 const retryDelayMs = (attempt: number) => Math.min(500 * 2 ** (attempt - 1), 60_000);
 
@@ -54,6 +75,26 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
   const { clock, db, log, owner, groups, leaseMs } = options;
   const stop = new AbortController();
   const isCutOff = options.isCutOff ?? (() => false);
+  const held = new Set<Held>();
+
+  /** Extends all leases at once. What is lost is given up: past its lease another worker may have it. */
+  async function renew(): Promise<void> {
+    const sentAtMs = clock.steadyMs();
+    const mine = [...held];
+    if (mine.length === 0) return;
+    const items = mine.map(({ item }) => item);
+    const kept = await renewAll(db, items, owner, leaseMs);
+    for (const each of mine) {
+      if (kept.has(each.item.id)) each.renewedAtMs = Math.max(each.renewedAtMs, sentAtMs);
+      else each.lost.abort();
+    }
+  }
+  const heartbeat = every(clock, leaseMs / 5, () => {
+    // Whether Postgres refuses or does not answer at all: what is under way here needs time to stop.
+    const tooOldMs = clock.steadyMs() - leaseMs * 0.6;
+    for (const { renewedAtMs, lost } of held) if (renewedAtMs < tooOldMs || isCutOff()) lost.abort();
+    if (!isCutOff()) renew().catch(() => {});
+  });
 
   async function outcomeOf(
     item: ClaimedWork,
@@ -76,22 +117,11 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
     }
   }
 
-  /** `claimedAt` is from before the claim was sent: the lease cannot end later than a lease after it. */
-  async function work(item: ClaimedWork, handler: WorkHandler | undefined, claimedAt: number): Promise<void> {
+  /** `claimedAtMs` is from before the claim was sent: the lease cannot end later than a lease after it. */
+  async function work(item: ClaimedWork, handler: WorkHandler | undefined, claimedAtMs: number): Promise<void> {
     const lost = new AbortController();
-    let answeredAt = claimedAt;
-    const renew = async () => {
-      const sentAt = clock.steadyMs();
-      if (!(await renewWork(db, item, owner, leaseMs))) lost.abort();
-      else answeredAt = sentAt;
-    };
-    using _heartbeat = every(clock, leaseMs / 5, () => {
-      // Whether Postgres refuses or does not answer at all: past the lease another worker may have the item, and
-      // what is under way here needs time to stop.
-      if (clock.steadyMs() - answeredAt > leaseMs * 0.6) lost.abort();
-      if (isCutOff()) return lost.abort();
-      renew().catch(() => {});
-    });
+    const mine = { item, renewedAtMs: claimedAtMs, lost };
+    held.add(mine);
     try {
       const outcome = await outcomeOf(item, handler, AbortSignal.any([stop.signal, lost.signal]));
       const recorded = !lost.signal.aborted && (await finishWork(db, item, owner, outcome));
@@ -99,6 +129,8 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
     } catch (error) {
       // The outcome could not be stored: the lease ends by itself and the item is done again.
       log.warn({ err: error, workItem: item.id }, "could not record the outcome of work");
+    } finally {
+      held.delete(mine);
     }
   }
 
@@ -111,32 +143,26 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
     const subscription = options.listener.on(workTopic, (kind) => {
       if (kind === "" || kind in handlers) wake.signal();
     });
-    async function claimOne(): Promise<boolean> {
-      const askedAt = clock.steadyMs();
-      const item = await claimWork(db, { kinds, owner, leaseMs });
-      if (item === null) return false;
-      const job: Promise<void> = work(item, handlers[item.kind], askedAt).finally(() => {
+    function begin(item: ClaimedWork, claimedAtMs: number): void {
+      const job: Promise<void> = work(item, handlers[item.kind], claimedAtMs).finally(() => {
+        // What is due may have waited for room; else it was announced, or its key was busy, and then it is.
+        if (running.size >= concurrency) wake.signal();
         running.delete(job);
-        wake.signal();
       });
       running.add(job);
-      return true;
     }
-    const claims = runLoop({ clock, wake, periodMs: 500, signal: stop.signal, onError }, async () => {
+    const claims = runLoop({ clock, wake, periodMs: unaskedMs, signal: stop.signal, onError }, async () => {
       if (isCutOff()) return;
-      for (
-        let atOnce = 1;
-        running.size < concurrency && !stop.signal.aborted;
-        atOnce = Math.min(2 * atOnce, claimsMax)
-      ) {
-        const room = Math.min(atOnce, concurrency - running.size);
-        // All of them, also when one fails: what another has claimed meanwhile is waited for when this ends.
-        const claims = await Promise.allSettled(Array.from({ length: room }, claimOne));
-        for (const claim of claims) if (claim.status === "rejected") throw claim.reason;
-        if (!claims.some((claim) => claim.status === "fulfilled" && claim.value)) return;
+      for (let room = concurrency - running.size; room > 0 && !stop.signal.aborted; room = concurrency - running.size) {
+        const limit = Math.min(room, claimsMax);
+        const askedAtMs = clock.steadyMs();
+        const items = await claimAll(db, { kinds, owner, leaseMs, limit });
+        for (const item of items) begin(item, askedAtMs);
+        if (items.length < limit) return;
       }
     });
     return {
+      kinds,
       wake: wake.signal,
       async ended() {
         subscription[Symbol.dispose]();
@@ -151,11 +177,17 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
     options.onTurn?.();
     if ((await reapWork(db)) > 0) for (const { wake } of started) wake();
   });
+  const kinds = started.flatMap((group) => group.kinds);
+  const looks = runLoop({ clock, wake: createWake(clock), periodMs: dueMs, signal: stop.signal, onError }, async () => {
+    const due = new Set(await listDueKinds(db, kinds));
+    for (const group of started) if (group.kinds.some((kind) => due.has(kind))) group.wake();
+  });
 
   return {
     async [Symbol.asyncDispose]() {
       stop.abort();
-      await Promise.all([reaps, ...started.map(({ ended }) => ended())]);
+      await Promise.all([reaps, looks, ...started.map(({ ended }) => ended())]);
+      heartbeat[Symbol.dispose]();
     },
   };
 }

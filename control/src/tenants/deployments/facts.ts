@@ -1,7 +1,6 @@
 import { type Manifest, releaseOf, storedManifestSchema } from "@svc/proto";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { edgesFollowing, edgesInRotation } from "../../fleet/routes/progress.ts";
-import { findChannelState } from "../../fleet/routes/store.ts";
 import { listDraining } from "../../fleet/tasks/change.ts";
 import { findTimedDeployment, listHosts } from "../../fleet/tasks/deployment.ts";
 import type { TaskFacts } from "../../fleet/tasks/deployment-status.ts";
@@ -42,22 +41,18 @@ export async function readDeployFacts(
   ownNow: Date,
 ): Promise<DeploymentFacts | null> {
   // Waits are counted from times that the database gave, and replicas' clocks may differ from its.
-  const found = await findTimedDeployment(db, id);
+  const [found, tasks] = await Promise.all([findTimedDeployment(db, id), listTasks(db, id)]);
   if (found === null) return null;
-  const { deployment, project, now } = found;
+  const { deployment, project, channel, now } = found;
   const aheadMs = ownNow.getTime() - now.getTime();
   const shared = (at: Date) => new Date(at.getTime() - aheadMs);
   const manifest = storedManifestSchema.parse(deployment.manifest);
-  const [tasks, attempt, state, overtaken] = await Promise.all([
-    listTasks(db, id),
-    withoutRelease.has(deployment.release_status) ? null : findLastRun(db, id, "release"),
-    // Nothing has the channel before.
-    deployment.status === "deploying" ? findChannelState(db, deployment) : null,
-    deployment.status === "queued" && isOvertaken(db, deployment),
-  ]);
-  const active = state?.deployment_id === id;
+  // Nothing has the channel before.
+  const active = deployment.status === "deploying" && channel?.deploymentId === id;
   const isRefused = tasks.some((task) => task.desired !== "removed" && task.refused !== null);
-  const [hosts, edges, serving] = await Promise.all([
+  const [attempt, overtaken, hosts, edges, serving] = await Promise.all([
+    withoutRelease.has(deployment.release_status) ? null : findLastRun(db, id, "release"),
+    deployment.status === "queued" && isOvertaken(db, deployment),
     active ? listHosts(db, deployment) : [],
     active ? edgesInRotation(db) : [],
     isRefused ? listServing(db, deployment) : [],
@@ -129,7 +124,7 @@ export async function readDeployFacts(
     replacesContainers: serving.some(({ status, artifact_kind }) => status === "running" && artifact_kind === "image"),
     draining: draining.length > 0,
     active,
-    activatedAt: active ? (state?.changed_at ?? null) : null,
+    activatedAt: active ? (channel?.changedAt ?? null) : null,
     ...fleetFacts(),
   };
   return {

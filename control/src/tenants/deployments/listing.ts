@@ -102,6 +102,16 @@ export const listDeployments = (
     .limit(count)
     .execute();
 
+/** Its row alone, for whoever acts on it and tells nothing of it; as `getOwnDeployment`. */
+export async function getOwnRow(db: Db, caller: Caller, id: string): Promise<Deployment> {
+  const row = await ownDeployments(db, caller)
+    .where("deployment.id", "=", id)
+    .selectAll("deployment")
+    .executeTakeFirst();
+  if (row === undefined) throw new Refused("NOT_FOUND");
+  return row;
+}
+
 /** The deployment, if `caller` may see it. Throws NOT_FOUND for every other one alike. */
 export async function getOwnDeployment(db: Db, caller: Caller, id: string): Promise<ListedDeployment> {
   const deployment = await withFacts(ownDeployments(db, caller).where("deployment.id", "=", id)).executeTakeFirst();

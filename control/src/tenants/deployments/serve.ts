@@ -1,4 +1,4 @@
-import { channelSubject, clearAlert } from "../../fleet/alerts/raise.ts";
+import { channelSubject, clearAlerts } from "../../fleet/alerts/raise.ts";
 import { fillSlots, holdToMake } from "../../fleet/replicas/make.ts";
 import { findChannelState } from "../../fleet/routes/store.ts";
 import { endDrains } from "../../fleet/tasks/change.ts";
@@ -65,7 +65,7 @@ export function serveEffects({ clock, db, log }: DeployWorkerDeps): Effects<Serv
         if (!(await moveDeployment(tx, deployment.id, move, { finished_at: clock.now() }))) return;
         await supersedeOthers(tx, deployment);
         // What fell over before has another in its place.
-        for (const event of ["deployFailed", "siteDown"] as const) await clearAlert(tx, alertOf(deployment, event));
+        await clearAlerts(tx, alertOf(deployment, "deployFailed"), ["deployFailed", "siteDown"]);
         if (attempt !== null) await retire(tx, deployment.id);
       });
       log.info({ deploymentId: deployment.id, from: "deploying", to: "running" }, "deployment");
@@ -87,13 +87,14 @@ async function lockForChannel(tx: Db, deployment: Deployment, { held }: { held: 
     .forUpdate()
     .executeTakeFirst();
   if (project === undefined || project.deleting_at !== null || project.suspended_at !== null) return false;
-  if (!(await lockDeployment(tx, deployment.id, "deploying"))) return false;
-  const { held_at, cancel_requested_at } = await tx
+  const asked = await tx
     .selectFrom("deployment")
     .select(["held_at", "cancel_requested_at"])
     .where("id", "=", deployment.id)
-    .executeTakeFirstOrThrow();
-  return cancel_requested_at === null && (held_at !== null) === held;
+    .where("status", "=", "deploying")
+    .forUpdate()
+    .executeTakeFirst();
+  return asked !== undefined && asked.cancel_requested_at === null && (asked.held_at !== null) === held;
 }
 
 /** Ends what the channel served before, or would have after a start. */

@@ -2,7 +2,6 @@ import { sql } from "kysely";
 import { insertEvent } from "../../fleet/tasks/deployment.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Deployment, DeploymentStatus } from "../../stores/db/tables.ts";
-import { inTransaction } from "../../stores/db/transaction.ts";
 
 /** What a deployment's readers are warned of: lines of its timeline with this phase. */
 export const warningPhase = "warning";
@@ -37,32 +36,40 @@ export async function addWarnings(
 }
 
 /**
- * Moves a deployment from one status to another together with `change` and its timeline line.
+ * Moves a deployment from one status to another together with `change` and its timeline line, by one statement.
  * False when it is not in `from` any more: somebody else moved it, and nothing was written.
  */
-export function moveDeployment(
+export async function moveDeployment(
   db: Db,
   id: string,
   move: { from: DeploymentStatus; to: DeploymentStatus; phase: string; detail?: string | null },
   change: Partial<Pick<Deployment, "error" | "error_code" | "started_at" | "finished_at" | "release_status">> = {},
 ): Promise<boolean> {
-  return inTransaction(db, async (tx) => {
-    const { numUpdatedRows } = await tx
-      .updateTable("deployment")
-      .set({ ...change, status: move.to, phase_started_at: sql<Date>`now()` })
-      .where("id", "=", id)
-      .where("status", "=", move.from)
-      .executeTakeFirst();
-    if (numUpdatedRows !== 1n) return false;
-    await insertEvent(tx, {
-      deploymentId: id,
-      phase: move.phase,
-      from: move.from,
-      to: move.to,
-      detail: move.detail ?? null,
-    });
-    return true;
-  });
+  const { from, to, phase, detail = null } = move;
+  const moved = await db
+    .with("moved", (tx) =>
+      tx
+        .updateTable("deployment")
+        .set({ ...change, status: to, phase_started_at: sql<Date>`now()` })
+        .where("id", "=", id)
+        .where("status", "=", from)
+        .returning("id"),
+    )
+    .insertInto("deployment_event")
+    .columns(["deployment_id", "phase", "from_status", "to_status", "detail"])
+    .expression((line) =>
+      line
+        .selectFrom("moved")
+        .select([
+          "moved.id",
+          sql<string>`${phase}::text`.as("phase"),
+          sql<DeploymentStatus>`${from}::text`.as("from_status"),
+          sql<DeploymentStatus>`${to}::text`.as("to_status"),
+          sql<string | null>`${detail}::text`.as("detail"),
+        ]),
+    )
+    .executeTakeFirst();
+  return (moved.numInsertedOrUpdatedRows ?? 0n) === 1n;
 }
 
 /** What a canceled deployment says of itself; `detail` is as in its timeline. */

@@ -50,19 +50,23 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
     };
     using _routes = fleet.onChange("routes", wakeIfRouted);
     using _edges = fleet.onChange("edges", wakeIfRouted);
+    // What was read within the last second, with what the fleet says since: every effect looks again at what it changes.
+    let known: DeploymentFacts | null = null;
     while (!signal.aborted) {
-      const at = await readDeployFacts(deps, deploymentId, deps.fleet.now());
+      const at: DeploymentFacts | null = known ?? (await readDeployFacts(deps, deploymentId, deps.fleet.now()));
       if (at === null) return { state: "done" };
+      const isFresh = known === null;
+      known = null;
       const step = nextDeployStep(at.facts);
       // Whatever else is to be done, a look follows it.
       own = step.do === "wait" ? ownOf(at) : { ...ownOf(at), isFurther: () => false };
       if (step.do === "end") return { state: "done" };
       if (step.do === "wait") {
         const timeoutMs = Math.max(step.deadline.getTime() - at.facts.now.getTime(), 0);
-        // The fleet may have gone on while Postgres was read.
-        if (own.isFurther()) continue;
-        // Postgres rows change without a signal: a placement refused, a project deleted.
-        await wake.wait(Math.min(timeoutMs, 1_000), signal);
+        // The fleet may have gone on while Postgres was read; its rows change without a signal: a placement refused, a
+        // project deleted.
+        if (own.isFurther() || (await wake.wait(Math.min(timeoutMs, 1_000), signal)))
+          if (isFresh && own.isFurther()) known = { ...at, facts: at.factsNow() };
         continue;
       }
       const effect = effects[step.do] as (step: DeployStep, at: DeploymentFacts, signal: AbortSignal) => Promise<void>;

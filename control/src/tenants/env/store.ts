@@ -1,4 +1,5 @@
 import type { Channel } from "@svc/proto";
+import { sql } from "kysely";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Secrets } from "../../stores/secrets.ts";
 import type { EnvNames } from "./rules.ts";
@@ -38,6 +39,35 @@ export async function readEnv(
   return Object.fromEntries(
     rows.map(({ key, value }) => [key, secrets.open(value, aad(projectId, channel, key)).toString("utf8")]),
   );
+}
+
+/** Base and overlay of `channel` at one moment, by one statement. Throws `CannotOpen`. */
+export async function readLayers(
+  db: Db,
+  secrets: Secrets,
+  projectId: string,
+  channel: Channel,
+): Promise<{ base: Record<string, string>; overlay: Record<string, string> }> {
+  const rows = await db
+    .selectFrom("env_var")
+    .select(["key", "value", sql<boolean>`false`.as("isOver")])
+    .where("project_id", "=", projectId)
+    .unionAll(
+      db
+        .selectFrom("env_overlay")
+        .select(["key", "value", sql<boolean>`true`.as("isOver")])
+        .where("project_id", "=", projectId)
+        .where("channel", "=", channel),
+    )
+    .orderBy("key")
+    .execute();
+  const layer = (of: Channel | null) =>
+    Object.fromEntries(
+      rows
+        .filter(({ isOver }) => isOver === (of !== null))
+        .map(({ key, value }) => [key, secrets.open(value, aad(projectId, of, key)).toString("utf8")]),
+    );
+  return { base: layer(null), overlay: layer(channel) };
 }
 
 /** Names of all layers. Exact while the project is locked. */

@@ -72,7 +72,7 @@ export async function claimHost(
   const hosts = await listSiteHosts(tx, project);
   const serving = hosts.filter((host) => sameAddress(host, address) && host.redirectTo === null);
   const existing = serving.find(({ slug }) => slug === project.slug) ?? serving[0];
-  return existing?.host ?? claimHostOf(tx, project, project.next_slug ?? project.slug, address, contentDomain);
+  return existing?.host ?? claimAmong(tx, project, hosts, project.next_slug ?? project.slug, address, contentDomain);
 }
 
 /**
@@ -80,14 +80,24 @@ export async function claimHost(
  * of two projects can meet only among previews, and only where one has a slug from before those were refused ("shop--3"
  * and pull request 3 of "shop"); then the later one gets a suffix. Needs the project locked.
  */
-export async function claimHostOf(
+export const claimHostOf = async (
   tx: Db,
   project: HostOwner,
   slug: string,
   address: HostAddress,
   contentDomain: string,
+): Promise<string> => claimAmong(tx, project, await listSiteHosts(tx, project), slug, address, contentDomain);
+
+/** `hosts`: all of the project, as `listSiteHosts` has them. */
+async function claimAmong(
+  tx: Db,
+  project: HostOwner,
+  hosts: readonly SiteHost[],
+  slug: string,
+  address: HostAddress,
+  contentDomain: string,
 ): Promise<string> {
-  const held = (await listSiteHosts(tx, project)).find((host) => host.slug === slug && sameAddress(host, address));
+  const held = hosts.find((host) => host.slug === slug && sameAddress(host, address));
   if (held !== undefined) {
     await serveAgain(tx, project, held.host, slug);
     return held.host;

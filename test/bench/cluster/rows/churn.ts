@@ -6,10 +6,10 @@ import { z } from "zod";
 import { waitFor } from "../../../support/wait-for.ts";
 import { createAccounts, createDeployments, createProjects, pushImage } from "../apps.ts";
 import { agentsOf, type Bench, profiled } from "../bench.ts";
+import { costsOf, describeCosts, statementsIn, writeStatements } from "../costs.ts";
 import { atMost, quantile } from "../measure.ts";
 import { monotonicMs } from "../monotonic.ts";
 
-const perSecond = 20;
 /** Requests of one account wait for one another where its quotas are counted. */
 const accountsCount = 50;
 const settledMs = 60_000;
@@ -22,9 +22,9 @@ const accepted = z.looseObject({ deploymentId: z.string() });
  * in the journal of an agent. Their apps stay; returns how many.
  */
 export async function measureChurn(bench: Bench): Promise<number> {
-  const { stand, fleet, quick, report, log } = bench;
+  const { stand, fleet, quick, rate: perSecond, report, log } = bench;
   const { apiUrl } = stand.platform;
-  const count = perSecond * (quick ? 5 : 30);
+  const count = Math.ceil(perSecond * (quick ? 5 : 30));
   const accounts = await createAccounts(stand, accountsCount);
   const projects = await createProjects(stand, { prefix: "churn", count, type: "ociimage", owners: accounts });
   const digest = await pushImage(stand);
@@ -52,22 +52,33 @@ export async function measureChurn(bench: Bench): Promise<number> {
 
   await using placed = await watchPlacements(stand);
   await fleet.take();
-  await profiled(bench, "churn", async () => {
-    const startedAt = monotonicMs();
-    const pending: Promise<void>[] = [];
-    for (const [index, { deploymentId }] of sources.entries()) {
-      const due = startedAt + (index / perSecond) * 1000;
-      const earlyMs = due - monotonicMs();
-      if (earlyMs > 0) await delay(earlyMs);
-      pending.push(deploy(deploymentId, accounts[index % accountsCount]?.key ?? "", due));
-    }
-    await Promise.all(pending);
-    await waitFor(
-      "all deployments to be assigned",
-      settledMs,
-      async () => (await fleet.state()).assigned >= dueAt.size,
-    );
+  const ids = projects.map(({ id }) => id);
+  const costs = await costsOf(bench, async () => {
+    await profiled(bench, "churn", async () => {
+      const startedAt = monotonicMs();
+      const pending: Promise<void>[] = [];
+      for (const [index, { deploymentId }] of sources.entries()) {
+        const due = startedAt + (index / perSecond) * 1000;
+        const earlyMs = due - monotonicMs();
+        if (earlyMs > 0) await delay(earlyMs);
+        pending.push(deploy(deploymentId, accounts[index % accountsCount]?.key ?? "", due));
+      }
+      await Promise.all(pending);
+      await waitFor(
+        "all deployments to be assigned",
+        settledMs,
+        async () => (await fleet.state()).assigned >= dueAt.size,
+      );
+    });
+    await waitFor("all deployments to run", settledMs, async () => {
+      const { rows } = await stand.pool.query(
+        "select 1 from deployment where project_id = any($1::uuid[]) and status in ('queued', 'building', 'deploying') limit 1",
+        [ids],
+      );
+      return rows.length === 0;
+    });
   });
+  await writeStatements(bench, "churn", costs, count);
   const { assigned } = await fleet.take();
   const seen = new Map(assigned.map(({ deploymentId, at }) => [deploymentId, at]));
   const since = (from: ReadonlyMap<string, number>) =>
@@ -75,21 +86,11 @@ export async function measureChurn(bench: Bench): Promise<number> {
       const end = seen.get(id);
       return end === undefined ? [] : [end - at];
     });
-  await waitFor("all deployments to run", settledMs, async () => {
-    const { rows } = await stand.pool.query(
-      "select 1 from deployment where project_id = any($1::uuid[]) and status in ('queued', 'building', 'deploying') limit 1",
-      [projects.map(({ id }) => id)],
-    );
-    return rows.length === 0;
-  });
   const { rows: results } = await stand.pool.query<{ status: string; count: string }>(
     "select status, count(*) from deployment where project_id = any($1::uuid[]) and origin = 'rollback' group by 1",
-    [projects.map(({ id }) => id)],
+    [ids],
   );
-  const events = await eventTimes(
-    stand,
-    projects.map(({ id }) => id),
-  );
+  const events = await eventTimes(stand, ids);
   const phases = phaseTimes(
     [...dueAt].map(([id, due]) => [
       due,
@@ -103,7 +104,7 @@ export async function measureChurn(bench: Bench): Promise<number> {
   const outcome = results.map(({ status, count: many }) => `${many} ${status}`).join(", ");
   log(`churn: ${outcome}${failures.length > 0 ? `; ${failures.length} requests failed, first: ${failures[0]}` : ""}`);
   const samples = since(dueAt);
-  const note = `open loop, ${perSecond} deployments per second of an artifact that is there; timed from when each request was due; ${outcome}; requests that failed: ${failures.length}; p50 and p99 of each phase: ${phases}`;
+  const note = `open loop, ${perSecond} deployments per second of an artifact that is there; timed from when each request was due; ${outcome}; requests that failed: ${failures.length}; p50 and p99 of each phase: ${phases}; ${describeCosts(costs, count)}`;
   const common = { row: 3, unit: "ms", per: "event" } as const;
   const metric = `request due to journaled on the agent, ${agentsOf(bench)}`;
   report({ ...common, metric: `${metric}, p50`, samples, aim: atMost(50, "ms", "median"), note });
@@ -117,6 +118,11 @@ export async function measureChurn(bench: Bench): Promise<number> {
       note: null,
     },
   });
+  const each = { row: 3, unit: "ms", per: "run", aim: null, note: null } as const;
+  for (const [name, seconds] of Object.entries(costs.processor))
+    report({ ...each, metric: `- processor time of ${name} for each`, samples: [(seconds * 1000) / count] });
+  const asked = statementsIn(costs) / count;
+  report({ ...each, metric: "- statements to Postgres for each", unit: "", samples: [asked] });
   return dueAt.size;
 }
 

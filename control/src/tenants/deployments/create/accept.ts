@@ -1,9 +1,8 @@
 import { type DeploymentMetadata, isOciManifest, type Manifest, plural, releaseOf, sourceOf } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
-import { type Insertable, sql } from "kysely";
+import { type Insertable, type InsertObject, sql } from "kysely";
 import { storageProblem } from "../../../fleet/artifacts/storage-limit.ts";
 import { databaseVariable, listReadyBranches } from "../../../fleet/databases/ready.ts";
-import { insertEvent } from "../../../fleet/tasks/deployment.ts";
 import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import type { Caller } from "../../../http/caller.ts";
 import { ApiError } from "../../../http/errors.ts";
@@ -11,11 +10,11 @@ import { lockUser } from "../../../identity/accounts/store.ts";
 import { planOfUser } from "../../../identity/plans/of-user.ts";
 import type { Config } from "../../../settings/settings.ts";
 import type { Db } from "../../../stores/db/pool.ts";
-import type { Deployment, DeploymentTable, Plan, Project } from "../../../stores/db/tables.ts";
+import type { Database, Deployment, DeploymentTable, Plan, Project } from "../../../stores/db/tables.ts";
 import type { Secrets } from "../../../stores/secrets.ts";
 import { enqueue } from "../../../stores/work/queue.ts";
 import { layered } from "../../env/rules.ts";
-import { readEnv } from "../../env/store.ts";
+import { readLayers } from "../../env/store.ts";
 import { claimHost } from "../../hosts/hosts.ts";
 import { getProject } from "../../projects/store.ts";
 import { hostUrl } from "../../projects/view.ts";
@@ -109,6 +108,8 @@ export interface NewDeployment {
   warnings?: readonly string[];
   /** Whose artifact it takes over; absent when its own is to be built, or its image to be looked up. */
   reuse?: Reuse;
+  /** As they were found with the project locked; looked up when absent. */
+  databases?: DatabaseFacts;
 }
 
 export interface Reuse {
@@ -161,9 +162,20 @@ export async function insertDeployment(
   { clock, config, secrets }: AcceptDeps,
   caller: Caller,
   { project, plan }: OpenProject,
-  { id, manifest, metadata, admission, source, forceBuild = false, fileEnv, warnings = [], reuse }: NewDeployment,
+  {
+    id,
+    manifest,
+    metadata,
+    admission,
+    source,
+    forceBuild = false,
+    fileEnv,
+    warnings = [],
+    reuse,
+    ...known
+  }: NewDeployment,
 ): Promise<{ project: Project; url: string }> {
-  const databases = await findDatabases(tx, project);
+  const databases = known.databases ?? (await findDatabases(tx, project));
   const refusal = databaseRefusal(manifest, plan, admission.channel, databases);
   if (refusal !== null) refuse(refusal);
   // Going back is what people do when something is broken: it counts, and is never refused for the count.
@@ -172,42 +184,43 @@ export async function insertDeployment(
   if (reuse === undefined) await requireStorage({ clock, db: tx }, project.id, plan, source);
   const host = await claimHost(tx, project, admission, config.content.domain);
   const url = hostUrl(host, config.content);
-  const base = await readEnv(tx, secrets, project.id, null);
-  const env = layered(fileEnv, base, await readEnv(tx, secrets, project.id, admission.channel));
+  const { base, overlay } = await readLayers(tx, secrets, project.id, admission.channel);
+  const env = layered(fileEnv, base, overlay);
   const provenance = sourceOf(manifest);
-  await tx
-    .insertInto("deployment")
-    .values({
-      id,
-      project_id: project.id,
-      channel: admission.channel,
-      pr_number: admission.prNumber,
-      url,
-      manifest: JSON.stringify(manifest),
-      trigger: metadata.trigger ?? null,
-      git_sha: metadata.gitSha ?? null,
-      git_ref: metadata.gitRef ?? null,
-      git_repository: metadata.gitRepository ?? null,
-      git_pr_number: metadata.gitPrNumber ?? null,
-      root_directory: provenance?.rootDirectory ?? null,
-      manifest_path: provenance?.manifestPath ?? null,
-      watch_paths: provenance?.watchPaths ?? null,
-      source_size: source?.sizeBytes ?? null,
-      source_repository: source?.repository ?? null,
-      source_digest: source?.digest ?? null,
-      force_build: forceBuild,
-      requested_reference: isOciManifest(manifest) ? manifest.image.reference : null,
-      env: secrets.seal(Buffer.from(JSON.stringify(env)), envAad(id)),
-      file_env: secrets.seal(Buffer.from(JSON.stringify(fileEnv)), fileEnvAad(id)),
-      release_status: releaseOf(manifest).configured ? "pending" : "not_configured",
-      created_by_token: caller.tokenId,
-      phase_started_at: sql<Date>`now()`,
-      ...(reuse !== undefined && reusedColumns(reuse)),
-    })
-    .execute();
-  await tx.insertInto("accepted_deploy").values({ deployment_id: id, user_id: caller.userId }).execute();
+  const row: InsertObject<Database, "deployment"> = {
+    id,
+    project_id: project.id,
+    channel: admission.channel,
+    pr_number: admission.prNumber,
+    url,
+    manifest: JSON.stringify(manifest),
+    trigger: metadata.trigger ?? null,
+    git_sha: metadata.gitSha ?? null,
+    git_ref: metadata.gitRef ?? null,
+    git_repository: metadata.gitRepository ?? null,
+    git_pr_number: metadata.gitPrNumber ?? null,
+    root_directory: provenance?.rootDirectory ?? null,
+    manifest_path: provenance?.manifestPath ?? null,
+    watch_paths: provenance?.watchPaths ?? null,
+    source_size: source?.sizeBytes ?? null,
+    source_repository: source?.repository ?? null,
+    source_digest: source?.digest ?? null,
+    force_build: forceBuild,
+    requested_reference: isOciManifest(manifest) ? manifest.image.reference : null,
+    env: secrets.seal(Buffer.from(JSON.stringify(env)), envAad(id)),
+    file_env: secrets.seal(Buffer.from(JSON.stringify(fileEnv)), fileEnvAad(id)),
+    release_status: releaseOf(manifest).configured ? "pending" : "not_configured",
+    created_by_token: caller.tokenId,
+    phase_started_at: sql<Date>`now()`,
+    ...(reuse !== undefined && reusedColumns(reuse)),
+  };
   const detail = reuse === undefined ? null : `${reuse.origin} of ${reuse.of.id}`;
-  await insertEvent(tx, { deploymentId: id, phase: "queued", to: "queued", detail });
+  await tx
+    .with("added", (of) => of.insertInto("deployment").values(row))
+    .with("counted", (of) => of.insertInto("accepted_deploy").values({ deployment_id: id, user_id: caller.userId }))
+    .insertInto("deployment_event")
+    .values({ deployment_id: id, phase: "queued", to_status: "queued", detail })
+    .execute();
   const isOverridden = databases.ready.includes(admission.channel) && Object.hasOwn(env, databaseVariable);
   await addWarnings(tx, { projectId: project.id, deploymentId: id }, [
     ...warnings,

@@ -3,7 +3,7 @@ import { insertEvent } from "../../../fleet/tasks/deployment.ts";
 import { recordAudit } from "../../../http/audit.ts";
 import { ApiError } from "../../../http/errors.ts";
 import { endpoint } from "../../endpoint.ts";
-import { getOwnDeployment } from "../listing.ts";
+import { getOwnRow } from "../listing.ts";
 import { canceledError, moveDeployment } from "../store.ts";
 
 /** One that nobody works on yet is over at once; of any other the worker ends what runs, and then says so. */
@@ -18,7 +18,7 @@ export const cancelDeployment = endpoint({
   errors: ["CANCEL_UNAVAILABLE"],
   handle: ({ clock, db }, { caller, params, address }) =>
     db.transaction().execute(async (tx) => {
-      const { id } = await getOwnDeployment(tx, caller, params.id);
+      const { id } = await getOwnRow(tx, caller, params.id);
       const { status, channel, cancel_requested_at } = await tx
         .selectFrom("deployment")
         .select(["status", "channel", "cancel_requested_at"])

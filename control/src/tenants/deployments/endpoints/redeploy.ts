@@ -2,7 +2,7 @@ import { deploymentActionApplies, idParams, newDeploymentReply } from "@svc/prot
 import { recordAudit } from "../../../http/audit.ts";
 import { endpoint } from "../../endpoint.ts";
 import { stoppedWarning } from "../lifecycle/request.ts";
-import { getOwnDeployment } from "../listing.ts";
+import { getOwnRow } from "../listing.ts";
 import type { RedeployAction } from "../redeploy/redeploy.ts";
 import { findArtifact, requestRedeploy } from "../redeploy/request.ts";
 
@@ -35,7 +35,7 @@ const redeploy = (action: RedeployAction) =>
       { clock, random, db, config, secrets, registry, createOnce },
       { caller, params, address, idempotencyKey },
     ) {
-      const source = await getOwnDeployment(db, caller, params.id);
+      const source = await getOwnRow(db, caller, params.id);
       // Asked before anything is locked, and only where the answer can matter. That it may have become one that
       // matters by then is one more reason to ask again.
       const applies = deploymentActionApplies(action, source.status, source.channel);

@@ -4,7 +4,7 @@ import { ApiError } from "../../../http/errors.ts";
 import { endpoint } from "../../endpoint.ts";
 import { getProject } from "../../projects/store.ts";
 import { refuse } from "../create/accept.ts";
-import { getOwnDeployment } from "../listing.ts";
+import { getOwnRow } from "../listing.ts";
 import { requestRemoval } from "../remove/request.ts";
 import { removeRefusal } from "../remove/rules.ts";
 
@@ -20,7 +20,7 @@ export const removeDeployment = endpoint({
   errors: ["DELETE_UNAVAILABLE"],
   handle: ({ db }, { caller, params, address }) =>
     db.transaction().execute(async (tx) => {
-      const { id, project_id: projectId } = await getOwnDeployment(tx, caller, params.id);
+      const { id, project_id: projectId } = await getOwnRow(tx, caller, params.id);
       await getProject(tx, caller, projectId, { lock: true });
       const deployment = await tx
         .selectFrom("deployment")

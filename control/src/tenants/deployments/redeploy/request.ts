@@ -75,9 +75,8 @@ export async function requestRedeploy(
   };
   const address = addressOf(action, { channel: of.channel, prNumber: of.pr_number });
   const manifest = manifestFor(action, storedManifestSchema.parse(of.manifest));
-  const refusal =
-    sourceRefusal(action, facts) ??
-    readmit(manifest, address.channel, { plan: open.plan, databases: await findDatabases(tx, open.project) });
+  const databases = await findDatabases(tx, open.project);
+  const refusal = sourceRefusal(action, facts) ?? readmit(manifest, address.channel, { plan: open.plan, databases });
   if (refusal !== null) refuse(refusal);
   const { url } = await insertDeployment(tx, deps, caller, open, {
     id,
@@ -87,6 +86,7 @@ export async function requestRedeploy(
     source: null,
     fileEnv: openFileEnv(deps.secrets, of),
     reuse: { origin: action, of },
+    databases,
   });
   return { address, url };
 }
