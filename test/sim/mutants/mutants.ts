@@ -126,7 +126,7 @@ const mutants = {
   },
   M10: {
     breaks: "control does not begin anew when an agent asks for it",
-    foundBySeed: 1002,
+    foundBySeed: 20_205,
     patches: {
       assignAnswered: (real) => (outbox, answer) =>
         answer.resync ? { ...outbox, waitsFor: null } : real(outbox, answer),
@@ -184,7 +184,7 @@ const mutants = {
   },
   M15: {
     breaks: "a container that has not started yet is taken for one that never will, and its gate is not shut",
-    foundBySeed: 103,
+    foundBySeed: 20_366,
     patches: {
       judge: (real) => (situation) => (real(situation) === "shut" ? "never" : real(situation)),
       nextRun: (real) => (record, event) => {
@@ -220,6 +220,7 @@ const mutants = {
   },
   M20: {
     breaks: "an edge takes a complete table that is older than what it has",
+    foundBySeed: 42,
     patches: {
       decide: (real) => (known, whole, message) => {
         const decision = real(known, whole, message);
