@@ -1,5 +1,6 @@
 import { createManualClock } from "@svc/runtime/testing/manual-clock";
 import { expect, test } from "vitest";
+import { createLog } from "../log.ts";
 import { createGrants } from "./grants.ts";
 
 function setUp() {
@@ -7,6 +8,7 @@ function setUp() {
   const [granted, asked]: [string[], string[]] = [[], []];
   const grants = createGrants({
     clock,
+    log: createLog("silent"),
     grant: (ids) => granted.push(...ids),
     askAgain: () => asked.push("again"),
   });
@@ -50,6 +52,7 @@ test("what the journal does not take when a session has stood is granted once it
   let isFull = true;
   const grants = createGrants({
     clock,
+    log: createLog("silent"),
     grant(ids) {
       if (isFull) throw new Error("no space left on device");
       granted.push(...ids);

@@ -1,4 +1,5 @@
 import type { Clock } from "@svc/runtime/clock";
+import type { Log } from "../log.ts";
 
 /**
  * Whether what control names counts as granted. Where two machines have one identity each takes the session from the
@@ -19,6 +20,7 @@ const againMs = 5_000;
 
 export function createGrants(options: {
   clock: Clock;
+  log: Log;
   /** These are granted. Throws when it cannot be written down. */
   grant(placementIds: readonly string[]): void;
   /** What was named is to be named again. */
@@ -32,8 +34,9 @@ export function createGrants(options: {
     try {
       options.grant([...named]);
       named.clear();
-    } catch {
+    } catch (error) {
       // What could not be written down has not happened.
+      options.log.warn({ err: error, againMs }, "a grant could not be written down: it is tried again");
       timer = options.clock.after(againMs, stand);
     }
   };

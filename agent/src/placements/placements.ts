@@ -140,6 +140,7 @@ export function createPlacements(options: {
   if (waits) askAgain();
   const grants = createGrants({
     clock,
+    log,
     askAgain,
     grant(placementIds) {
       const records = placementIds.flatMap((id) => {
