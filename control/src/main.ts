@@ -12,6 +12,7 @@ import { rotationReport } from "./fleet/ca/rotation/report.ts";
 import { RotationUnderWay, readRotation, startRotation } from "./fleet/ca/rotation/rotate.ts";
 import { createBootstrapToken } from "./fleet/nodes/tokens.ts";
 import { RecoveryRefused, recoverCluster } from "./fleet/recovery/command.ts";
+import { recoveryRows } from "./fleet/recovery/rows.ts";
 import { ensureKeyFiles, type Made } from "./fleet/registry-tokens/key-files.ts";
 import { recordAudit } from "./http/audit.ts";
 import { createAdmin, InvalidAccount } from "./identity/auth/admin.ts";
@@ -221,7 +222,13 @@ const commands: Record<string, (config: Config, args: string[]) => Promise<void>
     const db = createDb({ url: config.databaseUrl, maxConnections: 2 });
     try {
       await using etcd = await openEtcd(config);
-      await recoverCluster({ db, etcd, epoch, clock: systemClock, print: (line) => console.log(line) });
+      await recoverCluster({
+        rows: recoveryRows(db),
+        etcd,
+        epoch,
+        clock: systemClock,
+        print: (line) => console.log(line),
+      });
     } finally {
       await db.destroy();
     }

@@ -26,7 +26,7 @@ import { referenceRules } from "./fleet/images/reference.ts";
 import { systemAddresses } from "./fleet/images/resolve.ts";
 import { applyLimitsWorker } from "./fleet/limits/worker.ts";
 import { listNodes } from "./fleet/nodes/view.ts";
-import { requireRecovered } from "./fleet/recovery/check.ts";
+import { lastDecision, requireRecovered } from "./fleet/recovery/check.ts";
 import { createRegistryTokens } from "./fleet/registry-tokens/issue.ts";
 import { gateSecretOf, loadGates, passOf } from "./fleet/routes/gate.ts";
 import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
@@ -174,7 +174,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
   const views = stack.use(watchCluster(etcd, log));
   const fleet = stack.use(createFleet(views, clock));
   await views.ready(etcdReadyMs);
-  await requireRecovered(db, etcd);
+  await requireRecovered(() => lastDecision(db), etcd);
   const { isAnnounced } = stack.use(
     announceServer({
       clock,

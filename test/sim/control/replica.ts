@@ -5,10 +5,11 @@ import { serverTtlMs } from "@svc/control/fleet/cluster/presence";
 import { nodeTopic, replicaTopic, routeTopic, taskTopic } from "@svc/control/fleet/cluster/topics";
 import { type ClusterViews, watchCluster } from "@svc/control/fleet/cluster/views";
 import { createStreams, type Streams } from "@svc/control/fleet/daemons/streams";
+import { requireRecovered } from "@svc/control/fleet/recovery/check";
 import { defaultTimings } from "@svc/control/fleet/sessions/timings";
 import type { Etcd } from "@svc/control/stores/etcd/client";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
-import { createBell, type Process, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
+import { createBell, type Process, pause, type Scope, type Work, wait, waitFor } from "../kernel/kernel.ts";
 import { enter, promiseOf, virtualClock, virtualRandom } from "../kernel/ports.ts";
 import { virtualLog } from "../machines/log.ts";
 import { EtcdClient } from "../stores/etcd-client.ts";
@@ -125,17 +126,14 @@ export class Replica {
     });
   }
 
-  /** Mirrors `control/src/fleet/recovery/check.ts`. The operator has done the step, so nothing is to be refused. */
+  /** The operator has done the step, so nothing is to be refused. */
   private *requireRecovered(): Work {
+    const lastDecision = () => this.ask(({ leaderFence }) => leaderFence);
     for (;;) {
       try {
-        // In this order: whoever is elected in between has decided on what is later than the one that is read first.
-        const fence = yield* this.insist((tables) => tables.leaderFence);
-        const { revision } = yield* this.client.range(keys.leader);
-        if (fence <= revision) return;
-        throw new Error(`${this.id} refuses to serve: etcd is at ${revision}, and ${fence} has decided`);
+        return yield* wait(waitFor(() => requireRecovered(lastDecision, this.etcd)));
       } catch (error) {
-        if (!(error instanceof EtcdError)) throw error;
+        if (!(error instanceof EtcdError || error instanceof DatabaseError)) throw error;
         yield* wait(pause(500));
       }
     }

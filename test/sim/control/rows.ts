@@ -1,13 +1,15 @@
 import { create } from "@bufbuild/protobuf";
 import type { StreamLoads, StreamRows } from "@svc/control/fleet/daemons/streams";
+import type { RecoveryRows } from "@svc/control/fleet/recovery/rows";
 import type { NodeIdentityRow } from "@svc/control/fleet/sessions/identity";
 import type { TaskRecord } from "@svc/control/fleet/sessions/outbox";
 import type { SessionRows } from "@svc/control/fleet/sessions/rows";
+import { openStatuses } from "@svc/proto";
 import { PlacementSchema, RunOfferSchema } from "@svc/proto/node";
 import type { Process } from "../kernel/kernel.ts";
 import { enter } from "../kernel/ports.ts";
 import { hashText } from "../kernel/random.ts";
-import type { NodeRow, Notify, Tables, TaskRow } from "../stores/postgres.ts";
+import { type NodeRow, type Notify, releaseAttemptId, type Tables, type TaskRow } from "../stores/postgres.ts";
 
 /** Where the cluster's registry is. */
 export const registryHost = "registry.test";
@@ -96,6 +98,47 @@ function recordOf(task: TaskRow | undefined, nodeId: string): TaskRecord {
   const isElsewhere = task.nodeId !== null && task.nodeId !== nodeId;
   return task.desired === "removed" || task.reapedAt !== null || isElsewhere ? "gone" : "wanted";
 }
+
+const open = new Set<string>(openStatuses);
+
+/** What a recovery asks of Postgres: what `recoveryRows` is in the real one. */
+export const virtualRecoveryRows = (ask: Ask): RecoveryRows => ({
+  tasks: (ids) =>
+    ask((tables) => {
+      const over = ids.flatMap((id) => tables.tasks.get(id) ?? []).filter(({ reapedAt }) => reapedAt !== null);
+      return [...tables.open.values(), ...over].map(({ reapedAt, ...task }) => ({
+        ...task,
+        reaped: reapedAt !== null,
+      }));
+    }),
+  openAttempts: () =>
+    ask((tables) =>
+      [...tables.deployments.values()].flatMap((deployment) => {
+        const { id, projectId, status, releaseStatus, releaseAttempt, releaseNodeId: nodeId } = deployment;
+        const isOpen = open.has(status) && (releaseStatus === "pending" || releaseStatus === "running");
+        if (!isOpen || releaseAttempt === 0 || nodeId === null) return [];
+        const attemptId = releaseAttemptId(id, releaseAttempt);
+        return [{ attemptId, kind: "release", nodeId, ownerKind: "deployment", ownerId: id, projectId }];
+      }),
+    ),
+  epoch: () => ask(({ clusterEpoch }) => clusterEpoch),
+  begin: (epoch, now) =>
+    ask((tables) => {
+      tables.clusterEpoch = epoch;
+      tables.leaderFence = 0n;
+      const unused = [...tables.tokens.values()].filter(
+        ({ usedAt, revokedAt }) => usedAt === null && revokedAt === null,
+      );
+      for (const token of unused) token.revokedAt = now;
+      return unused.length;
+    }),
+  admitted: () =>
+    ask((tables) =>
+      [...tables.nodes.values()]
+        .filter(({ lifecycle }) => lifecycle === "active")
+        .map(({ id, role, seenAt }) => ({ id, name: id, role, lastSeenAt: seenAt })),
+    ),
+});
 
 /** So long that a whole assignment comes in parts. */
 const padding = "x".repeat(64_000);

@@ -1,7 +1,7 @@
 import { type NodeAction, type NodeAxes, nodeActionProblem } from "@svc/proto";
 import type { SessionRequest as EdgeRequest } from "@svc/proto/edge";
 import { type SessionRequest as NodeRequest, Observed } from "@svc/proto/node";
-import { recoverCluster } from "../control/recovery.ts";
+import { recoverOften } from "../control/recovery.ts";
 import { Replica } from "../control/replica.ts";
 import type { Cores } from "../cores.ts";
 import { Kernel, Process } from "../kernel/kernel.ts";
@@ -326,7 +326,7 @@ export class World {
       this.etcd.restore(backup, bump);
       this.checks.onRestore();
       operator.scope.spawn(
-        recoverCluster(this, operator),
+        recoverOften(this, operator),
         (error) => {
           throw error;
         },

@@ -7,8 +7,9 @@ import { campaign, type Etcd } from "../../stores/etcd/index.ts";
 import { startEtcd, testClient } from "../../stores/etcd/testing.ts";
 import { keys, type PlacementValue } from "../cluster/keys.ts";
 import { createBootstrapToken } from "../nodes/tokens.ts";
-import { requireRecovered } from "./check.ts";
+import { lastDecision, requireRecovered } from "./check.ts";
 import { RecoveryRefused, recoverCluster } from "./command.ts";
+import { recoveryRows } from "./rows.ts";
 
 const stack = new AsyncDisposableStack();
 const node = randomUUID();
@@ -36,7 +37,7 @@ const placed = async (id: string): Promise<PlacementValue | null> => {
   return entry === null ? null : JSON.parse(entry.value);
 };
 const recover = (more: { epoch?: number; waitMs?: number } = {}) =>
-  recoverCluster({ db: api.db, etcd, clock: systemClock, print: () => {}, waitMs: 0, ...more });
+  recoverCluster({ rows: recoveryRows(api.db), etcd, clock: systemClock, print: () => {}, waitMs: 0, ...more });
 const readEpochs = async () => {
   const { epoch } = await api.db.selectFrom("cluster").select("epoch").executeTakeFirstOrThrow();
   const fence = await api.db.selectFrom("leader_fence").select("epoch").executeTakeFirstOrThrow();
@@ -47,7 +48,7 @@ test("an etcd that lost everything knows again what runs where, under a new epoc
   const [running, doomed] = [await aTask(), await aTask({ desired: "removed" })];
   const reaped = await aTask({ desired: "removed", reaped_at: new Date() });
   await api.db.updateTable("leader_fence").set({ epoch: 4_000_000 }).execute();
-  await expect(requireRecovered(api.db, etcd)).rejects.toThrow("after-restore");
+  await expect(requireRecovered(() => lastDecision(api.db), etcd)).rejects.toThrow("after-restore");
   const before = await readEpochs();
   await recover();
   expect(await placed(running)).toMatchObject({
@@ -58,7 +59,7 @@ test("an etcd that lost everything knows again what runs where, under a new epoc
   expect(await placed(doomed)).toMatchObject({ desired: "removed" });
   expect(await placed(reaped)).toBeNull();
   expect(await readEpochs()).toEqual({ cluster: before.cluster + 1, fence: 0 });
-  await expect(requireRecovered(api.db, etcd)).resolves.toBeUndefined();
+  await expect(requireRecovered(() => lastDecision(api.db), etcd)).resolves.toBeUndefined();
 });
 
 test("done again it changes nothing but the epoch, and an older Postgres goes on above what etcd has heard", async () => {
@@ -83,7 +84,12 @@ test("who was kept out since the backup is not let in by it: open tokens end, an
     ...{ ...cluster, role: "node", ttlSeconds: 600, createdBy: null, now: new Date() },
   });
   const lines: string[] = [];
-  const epoch = await recoverCluster({ db: api.db, etcd, clock: systemClock, print: (line) => lines.push(line) });
+  const epoch = await recoverCluster({
+    rows: recoveryRows(api.db),
+    etcd,
+    clock: systemClock,
+    print: (line) => lines.push(line),
+  });
   const token = await api.db.selectFrom("bootstrap_token").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
   expect(token.revoked_at).not.toBeNull();
   const audited = await api.db

@@ -1,15 +1,11 @@
 import { plural } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import { sleep } from "@svc/runtime/sleep";
-import { sql } from "kysely";
-import { recordAudit } from "../../http/audit.ts";
-import type { Db } from "../../stores/db/pool.ts";
 import { type Etcd, type Op, txnLimits } from "../../stores/etcd/index.ts";
 import { keyParts, keys, placementValue, prefix, runValue } from "../cluster/keys.ts";
-import { revokeOpenTokens } from "../nodes/tokens.ts";
-import { listOpenAttempts } from "../tasks/owners/index.ts";
 import { kindOfRun } from "../tasks/run-kinds/index.ts";
-import { type KnownTask, type Recovery, type Restored, recoverySteps } from "./steps.ts";
+import type { AdmittedNode, RecoveryRows } from "./rows.ts";
+import { type Recovery, type Restored, recoverySteps } from "./steps.ts";
 
 /** The cluster cannot be recovered now. The message says what to do. */
 export class RecoveryRefused extends Error {
@@ -17,7 +13,7 @@ export class RecoveryRefused extends Error {
 }
 
 export interface RecoverOptions {
-  db: Db;
+  rows: RecoveryRows;
   etcd: Pick<Etcd, "get" | "range" | "txn">;
   /** At least this one is the new cluster epoch; for when both stores are older than what daemons have heard. */
   epoch?: number;
@@ -25,11 +21,11 @@ export interface RecoverOptions {
   print(line: string): void;
   /** How long replicas that died a moment ago may still count as alive; 30 s unless given. */
   waitMs?: number;
+  /** What one transaction writes; as much as etcd takes unless given. */
+  opsPerTxn?: number;
 }
 
 const lookEveryMs = 500;
-/** Ids in one question to Postgres. */
-const idsPerQuery = 1_000;
 const idsShown = 20;
 
 /**
@@ -43,28 +39,21 @@ const idsShown = 20;
  * @throws RecoveryRefused while a control server runs
  */
 export async function recoverCluster(options: RecoverOptions): Promise<number> {
-  const { clock, db, etcd, print, waitMs = 30_000 } = options;
+  const { clock, rows, etcd, print, waitMs = 30_000, opsPerTxn = txnLimits.ops } = options;
   await untilNobodyServes(clock, etcd, waitMs);
   const restored = await readRestored(etcd);
-  const tasks = await readTasks(
-    db,
-    restored.placements.map(({ placement }) => placement.placementId),
-  );
-  const recovery = recoverySteps(tasks, await listOpenAttempts(db), restored, clock.now());
+  const tasks = await rows.tasks(restored.placements.map(({ placement }) => placement.placementId));
+  const byId = new Map(tasks.map((task) => [task.id, task]));
+  const recovery = recoverySteps(byId, await rows.openAttempts(), restored, clock.now());
   const known = Number((await etcd.get(keys.clusterEpoch))?.value ?? 0);
-  const next = Math.max(await readEpoch(db), known, (options.epoch ?? 0) - 1) + 1;
+  const epoch = await rows.epoch();
+  if (epoch === null) throw new RecoveryRefused("this database has no cluster yet: there is nothing to recover");
+  const next = Math.max(epoch, known, (options.epoch ?? 0) - 1) + 1;
   // Daemons take nothing of this before the epoch is a new one, so being cut short in between changes nothing for them.
-  await writeAll(etcd, [...opsOf(recovery), { put: { key: keys.clusterEpoch, value: String(next) } }]);
-  const tokensRevoked = await db.transaction().execute(async (tx) => {
-    await tx.updateTable("cluster").set({ epoch: next }).execute();
-    // The next leader's number is a revision of this etcd, however small.
-    await tx.updateTable("leader_fence").set({ epoch: 0 }).execute();
-    const revoked = await revokeOpenTokens(tx, clock.now());
-    const detail = { epoch: next, tokensRevoked: revoked };
-    await recordAudit(tx, { caller: null, address: "", action: "cluster.recover", detail });
-    return revoked;
-  });
-  for (const line of reportOf(recovery, { epoch: next, tokensRevoked, admitted: await readAdmitted(db) })) print(line);
+  const ops = [...opsOf(recovery), { put: { key: keys.clusterEpoch, value: String(next) } }];
+  await writeAll(etcd, ops, opsPerTxn);
+  const tokensRevoked = await rows.begin(next, clock.now());
+  for (const line of reportOf(recovery, { epoch: next, tokensRevoked, admitted: await rows.admitted() })) print(line);
   return next;
 }
 
@@ -104,74 +93,17 @@ async function readRestored(etcd: RecoverOptions["etcd"]): Promise<Restored> {
   };
 }
 
-/** Tasks that are not over, and those that etcd names. */
-async function readTasks(db: Db, placementIds: readonly string[]): Promise<Map<string, KnownTask>> {
-  const rows = await db.selectFrom("task").selectAll().where("reaped_at", "is", null).execute();
-  for (let at = 0; at < placementIds.length; at += idsPerQuery) {
-    const ids = placementIds.slice(at, at + idsPerQuery);
-    const named = db.selectFrom("task").selectAll().where("reaped_at", "is not", null);
-    rows.push(...(await named.where(sql<boolean>`id = any(${ids}::uuid[])`).execute()));
-  }
-  return new Map(
-    rows.map((task) => [
-      task.id,
-      {
-        id: task.id,
-        nodeId: task.node_id,
-        reaped: task.reaped_at !== null,
-        epoch: task.epoch,
-        desired: task.desired,
-        kind: task.kind,
-        specHash: task.spec_hash,
-        projectId: task.project_id,
-        ownerKind: task.owner_kind,
-        ownerId: task.owner_id,
-        channel: task.channel,
-        memoryMb: task.memory_mb,
-        cpuMillicores: task.cpu_millicores,
-        pidsLimit: task.pids_limit,
-        storageMb: task.storage_mb,
-        drainSeconds: task.drain_seconds,
-        reservedMemoryMb: task.reserved_memory_mb ?? undefined,
-        reservedCpuMillicores: task.reserved_cpu_millicores ?? undefined,
-      },
-    ]),
-  );
-}
-
-async function readEpoch(db: Db): Promise<number> {
-  const row = await db.selectFrom("cluster").select("epoch").executeTakeFirst();
-  if (row === undefined) throw new RecoveryRefused("this database has no cluster yet: there is nothing to recover");
-  return row.epoch;
-}
-
-/** A machine that may speak, as far as the restored database says. */
-interface AdmittedNode {
-  id: string;
-  name: string;
-  role: "node" | "edge";
-  lastSeenAt: Date | null;
-}
-
-const readAdmitted = (db: Db): Promise<AdmittedNode[]> =>
-  db
-    .selectFrom("node")
-    .select(["id", "name", "role", "last_seen_at as lastSeenAt"])
-    .where("lifecycle", "=", "active")
-    .orderBy("name")
-    .execute();
-
 const opsOf = ({ puts, deletes }: Recovery): Op[] => [
   ...puts.map(({ key, value }) => ({ put: { key, value: JSON.stringify(value) } })),
   ...deletes.map((key) => ({ delete: { key } })),
 ];
 
 /** In as many transactions as it takes, each only while nobody leads. */
-async function writeAll(etcd: RecoverOptions["etcd"], ops: readonly Op[]): Promise<void> {
-  for (let at = 0; at < ops.length; at += txnLimits.ops) {
+async function writeAll(etcd: RecoverOptions["etcd"], ops: readonly Op[], opsPerTxn: number): Promise<void> {
+  for (let at = 0; at < ops.length; at += opsPerTxn) {
     const { succeeded } = await etcd.txn({
       guards: [{ key: keys.leader, compare: "absent" }],
-      ops: ops.slice(at, at + txnLimits.ops),
+      ops: ops.slice(at, at + opsPerTxn),
     });
     if (!succeeded) {
       throw new RecoveryRefused("a control server was started meanwhile: stop every one of them, and run this again");
