@@ -28,8 +28,6 @@ export const realCores = {
   },
   /** Parts of the shells that a test double leaves out or changes. */
   shell: {
-    /** A new leader leaves the attempts of others alone. */
-    leavesRunsAlone: true,
     /** Containers stop only after every edge has the newer table. */
     waitsForEdges: true,
     /** A stop holds what is on its way. */

@@ -366,7 +366,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         if (row === null || !endBadly(replica, tables, row, step.do === "cancel" ? "canceled" : "failed")) return;
         row.errorCode = step.do === "fail" || step.do === "failRelease" ? step.code : step.do;
         notify("work");
-        notify("route");
+        notify("route", row.projectId);
       });
       return;
     case "createServe":
@@ -402,7 +402,8 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         supersedeOthers(replica, tables, row);
         tables.enqueue("retire", id, `retire/${id}`, world.postgres.nowMs());
         tables.endDrains(at.projectId);
-        for (const topic of ["work", "task", "route"] as const) notify(topic);
+        for (const topic of ["work", "task"] as const) notify(topic);
+        notify("route", row.projectId);
       });
       return;
     case "activate":
@@ -414,7 +415,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         site.deploymentId = id;
         site.stopped = false;
         site.changedAt = world.postgres.now();
-        notify("route");
+        notify("route", row.projectId);
       });
       return;
     case "finish":
@@ -425,7 +426,6 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         supersedeOthers(replica, tables, row);
         if (row.releaseAttempt > 0) tables.enqueue("retire", id, `retire/${id}`, world.postgres.nowMs());
         notify("work");
-        notify("route");
       });
       return;
     case "offerRelease": {

@@ -70,6 +70,7 @@ export const invariants: Readonly<Record<number, string>> = {
   33: "a node that is well is connected",
   34: "an edge begins with no older table than it has said that it serves",
   35: "what an edge says that it serves is what its Caddy serves",
+  36: "whoever publishes by what it is told publishes what a look at everything would",
 };
 
 /** What may be said of an attempt whose journal says so. */

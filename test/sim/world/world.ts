@@ -98,9 +98,10 @@ export class World {
       this.addRow(id, "edge", 0);
     }
     for (let at = 1; at <= plan.sites; at += 1) {
-      const projectId = `p${at}`;
-      this.postgres.tables.sites.set(`${projectId}.test`, {
-        host: `${projectId}.test`,
+      const projectId = this.postgres.tables.id("p");
+      const host = `p${at}.test`;
+      this.postgres.tables.sites.set(host, {
+        host,
         projectId,
         replicas: this.random.int(1, 3),
         memoryMb: this.random.pick([128, 256, 400]),

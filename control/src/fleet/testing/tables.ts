@@ -97,9 +97,10 @@ export class MemoryTables {
   private nextEpoch = 1;
   private nextId = 1;
 
-  /** An id that no other row has. */
+  /** An id that no other row has, of the form that rows in Postgres have. `kind`: a letter. */
   id(kind: string): string {
-    return `${kind}${this.nextId++}`;
+    const code = kind.charCodeAt(0).toString(16);
+    return `${code}000000-0000-4000-8000-${String(this.nextId++).padStart(12, "0")}`;
   }
 
   insert(task: NewMemoryTask): MemoryTask {

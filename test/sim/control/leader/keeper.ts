@@ -107,11 +107,12 @@ function* applySteps(leader: Leader, { deploymentId, running }: Site, steps: rea
       } else {
         const task = tables.open.get(step.taskId);
         if (task === undefined) continue;
-        if (step.do === "retire") task.retiringAt ??= world.postgres.now();
-        else tables.removeTasks([task.id], drainSecondsAfter(deployment.drainSeconds, drainMs));
+        if (step.do === "retire") {
+          task.retiringAt ??= world.postgres.now();
+          notify("route", deployment.projectId);
+        } else tables.removeTasks([task.id], drainSecondsAfter(deployment.drainSeconds, drainMs));
       }
     }
     notify("task");
-    notify("route");
   });
 }

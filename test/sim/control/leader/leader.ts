@@ -3,30 +3,37 @@ import { nodeTopic, routeTopic, taskTopic } from "@svc/control/fleet/cluster/top
 import { drainOnce } from "@svc/control/fleet/nodes/drain/drain";
 import { clearGone } from "@svc/control/fleet/nodes/fence/fence";
 import { noteFenceRequired } from "@svc/control/fleet/nodes/fence/required";
+import { clean, type Dirty, dirtyByKeys, dirtyByNotice } from "@svc/control/fleet/routes/dirty";
+import { createPublisher } from "@svc/control/fleet/routes/publisher";
 import { createScheduler } from "@svc/control/fleet/scheduler/scheduler";
+import { wakesScheduler } from "@svc/control/fleet/scheduler/wakes";
 import { memoryDrainRows } from "@svc/control/fleet/testing/drain-rows";
 import { memoryLostRows } from "@svc/control/fleet/testing/lost-rows";
+import { memoryRouteRows } from "@svc/control/fleet/testing/route-rows";
 import { memorySchedulerRows } from "@svc/control/fleet/testing/scheduler-rows";
 import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { runLoop } from "@svc/runtime/loop";
 import { createWake, type Wake } from "@svc/runtime/wake";
-import { type Bell, createBell, type Work, wait } from "../../kernel/kernel.ts";
-import { enter } from "../../kernel/ports.ts";
+import { type Bell, createBell, type Work, wait, waitFor } from "../../kernel/kernel.ts";
+import { enter, promiseOf } from "../../kernel/ports.ts";
 import { createQueue } from "../../kernel/queue.ts";
 import type { Leadership } from "../../stores/etcd-lease.ts";
-import { DatabaseError, releaseAttemptId } from "../../stores/postgres.ts";
+import { DatabaseError } from "../../stores/postgres.ts";
 import type { Replica } from "../replica.ts";
 import { type Leader, LeaderOutdated, takeOver } from "./fenced.ts";
 import { createKeeper } from "./keeper.ts";
 import { noteLinks } from "./link-history.ts";
 import { leaderPorts } from "./ports.ts";
-import { publishOnce } from "./publisher.ts";
 import { createStormWatch } from "./storm-watch.ts";
+import { watchTold } from "./told.ts";
 
 const periodMs = 2_000;
 const linkHistoryMs = 5_000;
 const windowMs = 20;
 const drainsRestMs = 100;
+const routesRestMs = 20;
+/** Sites have no password here. */
+const gateSecret = Buffer.alloc(32);
 
 /** What the next round may not meet any more. */
 const isPassing = (error: unknown): boolean =>
@@ -44,7 +51,7 @@ export function lead(replica: Replica, leadership: Leadership): void {
   scope.onEnd(() => {
     replica.leads = false;
   });
-  const [routes, replicas] = [createBell(), createBell()];
+  const replicas = createBell();
   const leader: Leader = { replica, leadership };
   const storms = createStormWatch(leader, fleet.now());
   // Between a look at the routes and the removal of a container that they do not name, none may be published that does.
@@ -52,7 +59,29 @@ export function lead(replica: Replica, leadership: Leadership): void {
   const ports = leaderPorts(replica, leadership);
   const { clock, transact, onError } = ports;
   const { signal } = ports.leadership;
-  const [tasks, drains, fences] = [createWake(clock), createWake(clock), createWake(clock)];
+  const aWake = () => createWake(clock);
+  const [tasks, drains, fences, routes, allRoutes] = [aWake(), aWake(), aWake(), aWake(), aWake()];
+  const told = watchTold(replica.world, fleet, ports.leadership);
+  const publisher = createPublisher(
+    {
+      ...ports,
+      leadership: told.leadership,
+      rows: memoryRouteRows(transact),
+      gateSecret,
+      clusterEpoch: replica.clusterEpoch,
+    },
+    allRoutes.signal,
+  );
+  const noteRoutes = (dirty: Dirty): void => {
+    publisher.note(dirty);
+    told.note(dirty);
+    routes.signal();
+  };
+  const inTurn = (round: () => Promise<void>) => () =>
+    promiseOf(
+      process.scope,
+      takeTurns(() => wait(waitFor(round))),
+    );
   const ring = (...of: Bell[]) => {
     for (const bell of of) bell.ring();
   };
@@ -60,13 +89,20 @@ export function lead(replica: Replica, leadership: Leadership): void {
     for (const each of wakes) each.signal();
   };
   const stops = [
-    fleet.onChange("nodes", () => ring(routes, replicas)),
-    fleet.onChange("placements", () => ring(routes, replicas)),
-    fleet.onChange("routes", () => ring(routes, replicas)),
+    fleet.onChange("nodes", () => ring(replicas)),
+    fleet.onChange("placements", () => ring(replicas)),
+    fleet.onChange("routes", () => ring(replicas)),
     fleet.onChange("edges", () => ring(replicas)),
-    replica.listener.on(routeTopic, routes.ring),
-    fleet.onChange("nodes", () => wakeAll(tasks)),
-    fleet.onChange("placements", () => wakeAll(tasks)),
+    fleet.onChange("nodes", () => {
+      wakeAll(tasks);
+      noteRoutes({ ...clean, everything: true });
+    }),
+    fleet.onChange("placements", (changes) => {
+      if (wakesScheduler(changes, (nodeId, taskId) => fleet.observation(nodeId, taskId))) tasks.signal();
+      noteRoutes(dirtyByKeys(changes));
+    }),
+    fleet.onChange("routes", () => wakeAll(routes)),
+    replica.listener.on(routeTopic, (payload) => noteRoutes(dirtyByNotice(payload))),
     fleet.onChange("edges", () => wakeAll(drains)),
     replica.listener.on(taskTopic, () => wakeAll(tasks, drains)),
     replica.listener.on(nodeTopic, () => wakeAll(fences)),
@@ -93,7 +129,6 @@ export function lead(replica: Replica, leadership: Leadership): void {
   scope.spawn(
     (function* (): Work {
       yield* takeOver(leader);
-      if (!replica.world.cores.shell.leavesRunsAlone) scope.spawn(forceRuns(replica), () => {});
       enter(process, () => {
         const options = { clock, periodMs, signal, onError };
         const schedule = createScheduler({ ...ports, rows: memorySchedulerRows(transact), windowMs });
@@ -102,30 +137,19 @@ export function lead(replica: Replica, leadership: Leadership): void {
         void runLoop({ ...options, wake: drains, restMs: drainsRestMs }, () =>
           drainOnce({ ...ports, drains: memoryDrainRows(transact) }),
         );
+        void runLoop({ ...options, wake: routes, restMs: routesRestMs }, inTurn(publisher.publishNoted));
+        void runLoop(
+          { ...options, wake: allRoutes, restMs: routesRestMs },
+          inTurn(() => told.lookAtAll(publisher.publishAll)),
+        );
         void runLoop({ ...options, wake: fences }, async () => {
           await clearGone({ ...ports, lost });
           await clearStaleSessions(ports);
           await noteFenceRequired({ lost, fleet });
         });
       });
-      loop(routes, () => wait(takeTurns(() => publishOnce(leader))));
       loop(replicas, keepReplicas);
       loop(createBell(), () => noteLinks(replica), linkHistoryMs);
     })(),
   );
-}
-
-/** What a leader must not do: see the mutant that asks for it. */
-function* forceRuns(replica: Replica): Work {
-  yield* replica.transact((tables) => {
-    const nodeIds = [...tables.nodes.values()].filter(({ role }) => role === "node").map(({ id }) => id);
-    for (const row of tables.deployments.values()) {
-      if (row.status !== "deploying" || row.releaseAttempt === 0 || row.releaseStatus === "succeeded") continue;
-      const attempt = row.releaseAttempt;
-      row.releaseAttempt = attempt + 1;
-      row.releaseNodeId = nodeIds[attempt % nodeIds.length] ?? row.releaseNodeId;
-      const [next, last] = [releaseAttemptId(row.id, attempt + 1), releaseAttemptId(row.id, attempt)];
-      replica.world.checks.onAttempt(row.id, next, last);
-    }
-  });
 }

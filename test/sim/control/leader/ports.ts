@@ -46,7 +46,8 @@ function transactOf(replica: Replica): Transact<Tables> {
   const { postgres } = replica.world;
   return async (work) => {
     const done = await replica.ask((tables, notify) => {
-      const tell = (topic: string) => void (topics[topic] !== undefined && notify(topics[topic]));
+      const tell = (topic: string, about?: string) =>
+        void (topics[topic] !== undefined && notify(topics[topic], about));
       try {
         return { value: work({ tables, now: postgres.now(), notify: tell }) };
       } catch (error) {
