@@ -160,8 +160,8 @@ function perform(replica: Replica, tables: Tables, id: string, step: Step): void
       const abandoned = step.abandoned.map(({ taskId }) => taskId);
       tables.removeTasks(abandoned);
       for (const slot of emptySlots(tables.wantedTasksOf(id), row.replicas)) {
-        tables.insertTask({
-          ...{ projectId: row.projectId, deploymentId: id, replica: slot, memoryMb: site.memoryMb, cause: null },
+        tables.insertContainer({
+          ...{ projectId: row.projectId, deploymentId: id, replica: slot, cause: null },
           createdAt: world.postgres.now(),
         });
       }

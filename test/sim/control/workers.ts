@@ -17,12 +17,12 @@ import {
   type WorkRow,
 } from "../stores/postgres.ts";
 import { containerFacts, healthTimeoutSeconds } from "./container-facts.ts";
-import { schedulable } from "./leader/snapshot.ts";
 import { carryOutLifecycle } from "./lifecycle.ts";
 import { move, type Outcome } from "./outcome.ts";
 import type { Replica } from "./replica.ts";
 import { edgesInRotation, readRouting } from "./routed.ts";
 import { cancelRun } from "./runs.ts";
+import { schedulable } from "./schedulable.ts";
 
 const leaseMs = 15_000;
 const concurrency = 6;
@@ -378,8 +378,8 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         if (site.deploymentId === id) return;
         tables.removeTasks(step.abandoned.map(({ taskId }) => taskId));
         for (const slot of emptySlots(tables.wantedTasksOf(id), facts.replicas)) {
-          tables.insertTask({
-            ...{ projectId: at.projectId, deploymentId: id, replica: slot, memoryMb: site.memoryMb, cause: null },
+          tables.insertContainer({
+            ...{ projectId: at.projectId, deploymentId: id, replica: slot, cause: null },
             createdAt: world.postgres.now(),
           });
         }
@@ -594,10 +594,8 @@ function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
     return !isNamed && world.cores.edgesFollowing(routing, edges, [site.host]) >= edges.length;
   };
   // The view costs nothing, and may be old: etcd has the last word.
-  if (world.cores.shell.waitsForEdges) {
-    if (!(yield* isUnrouted(fleet))) return { retryAfterMs: recheckMs };
-    if (!(yield* isUnrouted(yield* readRouting(replica, site.host)))) return { retryAfterMs: recheckMs };
-  }
+  if (!(yield* isUnrouted(fleet))) return { retryAfterMs: recheckMs };
+  if (!(yield* isUnrouted(yield* readRouting(replica, site.host)))) return { retryAfterMs: recheckMs };
   world.kernel.note(
     () =>
       `${replica.id}: retire ${deploymentId} of ${[...upstreams].join()}, route generation ${fleet.routesMeta().generation}`,
@@ -609,8 +607,7 @@ function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
       if (row !== undefined) row.drainedAtMs ??= drainedAtMs;
     });
   }
-  const leftMs =
-    upstreams.size === 0 || !world.cores.shell.waitsForEdges ? 0 : drainMs - (world.postgres.nowMs() - drainedAtMs);
+  const leftMs = upstreams.size === 0 ? 0 : drainMs - (world.postgres.nowMs() - drainedAtMs);
   if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs) };
   yield* replica.transact((tables, notify) => {
     const row = tables.deployments.get(deploymentId);

@@ -4,6 +4,8 @@ import type { judge } from "@svc/agent/runs/gate";
 import type { toStatus } from "@svc/agent/runs/outcome";
 import type { nextRun } from "@svc/agent/runs/transitions";
 import type { dirtyByKeys } from "@svc/control/fleet/routes/dirty";
+import type { edgesFollowing } from "@svc/control/fleet/routes/progress";
+import type { createPublisher } from "@svc/control/fleet/routes/publisher";
 import type { schedule } from "@svc/control/fleet/scheduler/steps";
 import type { answered as assignAnswered } from "@svc/control/fleet/sessions/outbox";
 import type { takeSessionKey } from "@svc/control/fleet/sessions/session-key";
@@ -23,6 +25,8 @@ export interface Patchable {
   toStatus: typeof toStatus;
   nextRun: typeof nextRun;
   dirtyByKeys: typeof dirtyByKeys;
+  edgesFollowing: typeof edgesFollowing;
+  createPublisher: typeof createPublisher;
   schedule: typeof schedule;
   assignAnswered: typeof assignAnswered;
   takeSessionKey: typeof takeSessionKey;

@@ -97,8 +97,8 @@ const mutants = {
   },
   M7: {
     breaks: "old containers are removed before the edges have the new table",
-    foundBySeed: 48,
-    double: (real) => ({ ...real, shell: { ...real.shell, waitsForEdges: false } }),
+    foundBySeed: 40,
+    patches: { edgesFollowing: () => (_, edges) => edges.length },
   },
   M8: {
     breaks: "what a session writes is guarded by whichever session is there",

@@ -10,6 +10,8 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "agent/src/runs/outcome.ts": ["toStatus"],
   "agent/src/runs/transitions.ts": ["nextRun"],
   "control/src/fleet/routes/dirty.ts": ["dirtyByKeys"],
+  "control/src/fleet/routes/progress.ts": ["edgesFollowing"],
+  "control/src/fleet/routes/publisher.ts": ["createPublisher"],
   "control/src/fleet/scheduler/steps.ts": ["schedule"],
   "control/src/fleet/sessions/outbox.ts": ["answered as assignAnswered"],
   "control/src/fleet/sessions/session-key.ts": ["takeSessionKey"],

@@ -337,11 +337,17 @@ export class Checks implements ContainerWitness {
 
   // ----------------------------------------------------------------- postgres
 
-  onFence(before: bigint, epoch: bigint): void {
-    if (epoch < before) this.fail(6, `epoch ${epoch} accepted by Postgres after ${before}`);
-  }
+  private fence = 0n;
 
-  onReplace(cause: string): void {
+  onTransaction = (): void => {
+    const { leaderFence } = this.world.postgres.tables;
+    // After a restore numbers begin anew.
+    if (leaderFence < this.fence && !this.world.isRestoring)
+      this.fail(6, `epoch ${leaderFence} accepted by Postgres after ${this.fence}`);
+    this.fence = leaderFence;
+  };
+
+  onReplace = (cause: string): void => {
     if (cause !== "node lost" && cause !== "node quarantined") return;
     const { tables } = this.world.postgres;
     const active = [...tables.nodes.values()].filter(
@@ -357,7 +363,7 @@ export class Checks implements ContainerWitness {
         this.fail(19, `a replica moves because of ${cause}, while ${together} of ${active.length} nodes are lost`);
       }
     }
-  }
+  };
 
   /** Since when a node has had no session key, which is when its lease was over. */
   private readonly absentSinceMs = new Map<string, number>();

@@ -88,6 +88,8 @@ export class World {
     this.operator = this.newProcess("operator", this.clock("operator", serverDrift));
     this.etcd.onCommit = this.checks.onCommit;
     this.etcd.onLeaseEnd = this.checks.onLeaseEnd;
+    this.postgres.tables.onReplace = this.checks.onReplace;
+    this.postgres.onCommit = this.checks.onTransaction;
     for (let at = 1; at <= plan.replicas; at += 1) {
       this.replicas.push(new Replica(this, `control${at}`, this.clock(`control${at}`, serverDrift)));
     }
@@ -134,7 +136,7 @@ export class World {
         unschedulableSinceMs: null,
       },
       ...{ drain: "none", drainGeneration: 0, drainDeadline: null, quarantinedAt: null, diskFull: false, seenAt: null },
-      lastLink: null,
+      createdAt: this.postgres.now(),
     });
   }
 

@@ -1,6 +1,6 @@
 import type { SchedulableNode } from "@svc/control/fleet/scheduler/placement";
-import type { NodeRow } from "../../stores/postgres.ts";
-import type { Replica } from "../replica.ts";
+import type { NodeRow } from "../stores/postgres.ts";
+import type { Replica } from "./replica.ts";
 
 /** A node with what the scheduler asks of it. */
 export function schedulable(replica: Replica, node: NodeRow): SchedulableNode {

@@ -1,8 +1,8 @@
-import type { Fleet } from "@svc/control/fleet/cluster/fleet";
 import { keys } from "@svc/control/fleet/cluster/keys";
 import type { Dirty } from "@svc/control/fleet/routes/dirty";
-import type { Leadership } from "@svc/control/stores/etcd/index";
-import type { World } from "../../world/world.ts";
+import type { createPublisher, PublisherDeps } from "@svc/control/fleet/routes/publisher";
+import type { Guard, Op, TxnResult } from "@svc/control/stores/etcd/txn";
+import type { World } from "./world.ts";
 
 /** How long word of a change may be on its way. */
 const wordMs = 10_000;
@@ -13,19 +13,28 @@ interface Told {
   projects: Set<string>;
 }
 
-export interface ToldWatch {
-  /** What the publisher decides with. */
-  leadership: Leadership;
-  note(dirty: Dirty): void;
-  /** Around every look at all sites. */
-  lookAtAll(look: () => Promise<void>): Promise<void>;
-}
-
 /**
  * Looks at what a publisher does not find by what it is told: a look at every site has nothing to change but what somebody
- * told of, or what time alone has changed. Otherwise the table would be wrong until that look, and nobody would notice.
+ * told of, or what time alone has changed. Otherwise the table would be wrong until that look, and nobody would notice. Stands at
+ * the door of the publisher: see `mutants/door.ts`.
  */
-export function watchTold(world: World, fleet: Fleet, leadership: Leadership): ToldWatch {
+export const watchTold =
+  (world: World) =>
+  (create: typeof createPublisher): typeof createPublisher =>
+  (deps, askForAll) => {
+    const watch = createWatch(world, deps);
+    const publisher = create({ ...deps, leadership: watch.leadership }, askForAll);
+    return {
+      note(dirty) {
+        watch.note(dirty);
+        publisher.note(dirty);
+      },
+      publishAll: () => watch.lookAtAll(publisher.publishAll),
+      publishNoted: publisher.publishNoted,
+    };
+  };
+
+function createWatch(world: World, { fleet, leadership }: Pick<PublisherDeps, "fleet" | "leadership">) {
   const { kernel, checks } = world;
   const { tables } = world.postgres;
   const nothing = (): Told => ({ everything: false, projects: new Set() });
@@ -46,7 +55,7 @@ export function watchTold(world: World, fleet: Fleet, leadership: Leadership): T
   return {
     leadership: {
       ...leadership,
-      async txn(ops, guards) {
+      async txn(ops: readonly Op[], guards?: readonly Guard[]): Promise<TxnResult> {
         const result = await leadership.txn(ops, guards);
         if (!result.succeeded) isWhole = false;
         for (const op of ops) {
@@ -56,12 +65,12 @@ export function watchTold(world: World, fleet: Fleet, leadership: Leadership): T
         return result;
       },
     },
-    note({ everything, projects, tasks }) {
+    note({ everything, projects, tasks }: Dirty): void {
       told.everything ||= everything;
       for (const id of projects) told.projects.add(id);
       for (const id of tasks) told.projects.add(tables.tasks.get(id)?.projectId ?? "");
     },
-    async lookAtAll(look) {
+    async lookAtAll(look: () => Promise<void>): Promise<void> {
       const before = told;
       told = nothing();
       changed = [];
