@@ -2,17 +2,16 @@ import type { Log } from "@svc/agent/log";
 import { LeaderOutdated } from "@svc/control/fleet/cluster/fenced";
 import { keys } from "@svc/control/fleet/cluster/keys";
 import { takeOver } from "@svc/control/fleet/cluster/take-over";
-import { routeTopic, taskTopic } from "@svc/control/fleet/cluster/topics";
 import { leadFleet } from "@svc/control/fleet/leading";
 import { raiseMemoryFence } from "@svc/control/fleet/testing/fenced";
 import { memoryFleetRows } from "@svc/control/fleet/testing/fleet-rows";
-import type { Transact } from "@svc/control/fleet/testing/tables";
 import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import type { Leadership } from "@svc/control/stores/etcd/index";
 import { virtualClock, virtualRandom } from "../kernel/ports.ts";
 import { virtualLog } from "../machines/log.ts";
-import { DatabaseError, type Notify, type Tables } from "../stores/postgres.ts";
+import { DatabaseError } from "../stores/postgres.ts";
 import type { Replica } from "./replica.ts";
+import { transactOf } from "./transact.ts";
 
 /** Sites have no password here. */
 const gateSecret = Buffer.alloc(32);
@@ -55,27 +54,4 @@ function watchedLog({ process }: Replica): Log {
     log.warn(fields, text);
   };
   return { ...log, warn } as Log;
-}
-
-/** The database's topics, as the copies call them. */
-const topics: Readonly<Record<string, Parameters<Notify>[0]>> = { [taskTopic]: "task", [routeTopic]: "route" };
-
-/** What the work throws reaches the caller: nothing has been changed then. */
-function transactOf(replica: Replica): Transact<Tables> {
-  const { postgres } = replica.world;
-  return async (work) => {
-    const done = await replica.ask((tables, notify) => {
-      const tell = (topic: string, about?: string) => {
-        const known = topics[topic];
-        if (known !== undefined) notify(known, about);
-      };
-      try {
-        return { value: work({ tables, now: postgres.now(), notify: tell }) };
-      } catch (error) {
-        return { error };
-      }
-    });
-    if ("error" in done) throw done.error;
-    return done.value;
-  };
 }

@@ -1,13 +1,14 @@
 import { isRunOver, keys, type ObservationValue, prefix, type RunValue } from "@svc/control/fleet/cluster/keys";
 import type { Routing } from "@svc/control/fleet/routes/routing";
 import { type Decision, place } from "@svc/control/fleet/scheduler/placement";
-import { reservationsOf } from "@svc/control/fleet/scheduler/steps";
+import { listReservations, namedNodes } from "@svc/control/fleet/scheduler/snapshot";
 import { drainSecondsLeft } from "@svc/control/fleet/tasks/drain";
 import { emptySlots } from "@svc/control/fleet/tasks/kinds/serve";
+import { memorySchedulerRows } from "@svc/control/fleet/testing/scheduler-rows";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { recheckAfterMs } from "@svc/control/stores/work/recheck";
 import type { nextDeployStep as _real, DeployFacts } from "@svc/control/tenants/deployments/steps";
-import { createBell, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
+import { createBell, pause, type Scope, type Work, wait, waitFor } from "../kernel/kernel.ts";
 import {
   DatabaseError,
   type DeploymentRow,
@@ -22,7 +23,7 @@ import { move, type Outcome } from "./outcome.ts";
 import type { Replica } from "./replica.ts";
 import { edgesInRotation, readRouting } from "./routed.ts";
 import { cancelRun } from "./runs.ts";
-import { schedulable } from "./schedulable.ts";
+import { transactOf } from "./transact.ts";
 
 const leaseMs = 15_000;
 const concurrency = 6;
@@ -507,22 +508,8 @@ function runOn(fleet: Replica["fleet"], nodeId: string, attemptId: string) {
 /** Which node would take the release command at this moment, or how many do not and why. */
 function* placeRelease(replica: Replica, at: DeploymentRow): Work<Decision> {
   const { fleet } = replica;
-  const rows = yield* replica.transact((tables) =>
-    [...tables.nodes.values()]
-      .filter(({ role, lifecycle }) => role === "node" && lifecycle === "active")
-      .map((node) => ({ ...node })),
-  );
-  const placed = new Map(
-    fleet
-      .placements()
-      .map(({ nodeId, placement, modRevision }) => [placement.placementId, { ...placement, nodeId, modRevision }]),
-  );
-  const observed = new Map(
-    [...placed.values()].flatMap(({ placementId, nodeId }) => {
-      const observation = fleet.observation(nodeId, placementId);
-      return observation === null ? [] : [[placementId, observation] as const];
-    }),
-  );
+  const { nodes: listRows } = memorySchedulerRows(transactOf(replica));
+  const nodes = namedNodes(yield* wait(waitFor(listRows)), fleet);
   const request = {
     ...{ id: at.id, projectId: at.projectId, ownerId: at.id, kind: "serve" as const, specHash: "" },
     ...{
@@ -536,9 +523,7 @@ function* placeRelease(replica: Replica, at: DeploymentRow): Work<Decision> {
       hasDockerfile: false,
     },
   };
-  const taken = reservationsOf({ placed, observed, goneNodes: new Set() });
-  const nodes = rows.map((row) => schedulable(replica, row));
-  return place(nodes, taken, [request]).get(at.id) ?? { refused: {} };
+  return place(nodes, listReservations(fleet), [request]).get(at.id) ?? { refused: {} };
 }
 
 function* chooseNode(replica: Replica, at: DeploymentRow, attempt: number): Work<string | null> {

@@ -6,6 +6,7 @@ import type { nextRun } from "@svc/agent/runs/transitions";
 import type { dirtyByKeys } from "@svc/control/fleet/routes/dirty";
 import type { edgesFollowing } from "@svc/control/fleet/routes/progress";
 import type { createPublisher } from "@svc/control/fleet/routes/publisher";
+import type { tableChange } from "@svc/control/fleet/routes/table";
 import type { schedule } from "@svc/control/fleet/scheduler/steps";
 import type { answered as assignAnswered } from "@svc/control/fleet/sessions/outbox";
 import type { takeSessionKey } from "@svc/control/fleet/sessions/session-key";
@@ -27,6 +28,7 @@ export interface Patchable {
   dirtyByKeys: typeof dirtyByKeys;
   edgesFollowing: typeof edgesFollowing;
   createPublisher: typeof createPublisher;
+  tableChange: typeof tableChange;
   schedule: typeof schedule;
   assignAnswered: typeof assignAnswered;
   takeSessionKey: typeof takeSessionKey;

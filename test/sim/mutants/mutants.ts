@@ -275,6 +275,16 @@ const mutants = {
     breaks: "a container that changes does not tell whoever publishes routes",
     patches: { dirtyByKeys: () => () => clean },
   },
+  M25: {
+    breaks: "a look at some sites leaves hosts as they are that are published already",
+    patches: {
+      tableChange: (real) => (published, facts, about) => {
+        const change = real(published, facts, about);
+        if (about === undefined) return change;
+        return { ...change, upserts: change.upserts.filter(({ host }) => !published.has(host)) };
+      },
+    },
+  },
 } satisfies Record<string, Mutant>;
 
 export type MutantName = keyof typeof mutants;

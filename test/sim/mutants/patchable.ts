@@ -12,6 +12,7 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "control/src/fleet/routes/dirty.ts": ["dirtyByKeys"],
   "control/src/fleet/routes/progress.ts": ["edgesFollowing"],
   "control/src/fleet/routes/publisher.ts": ["createPublisher"],
+  "control/src/fleet/routes/table.ts": ["tableChange"],
   "control/src/fleet/scheduler/steps.ts": ["schedule"],
   "control/src/fleet/sessions/outbox.ts": ["answered as assignAnswered"],
   "control/src/fleet/sessions/session-key.ts": ["takeSessionKey"],

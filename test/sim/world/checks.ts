@@ -298,7 +298,7 @@ export class Checks implements ContainerWitness {
     }
   }
 
-  private onRoute({ key, before, after }: Commit): void {
+  private onRoute({ key, before, after, writer }: Commit): void {
     const { values, postgres } = this.world;
     if (after === null) return;
     if (key === keys.routesMeta) {
@@ -320,7 +320,8 @@ export class Checks implements ContainerWitness {
       const healthyMs = this.healthyAtMs.get(`${entry.deploymentId ?? ""} ${upstream}`);
       if (healthyMs === undefined)
         this.fail(11, `${key} names ${upstream}, which never answered for ${entry.deploymentId}`);
-      else if (this.nowMs - healthyMs > lagMs) this.fail(11, `${key} names ${upstream}, which is long down`);
+      else if (this.nowMs - Math.max(healthyMs, this.heardSinceMs(writer)) > lagMs)
+        this.fail(11, `${key} names ${upstream}, which is long down`);
       const nodeId = nodeAt(upstream);
       const goneMs = this.nowMs - (this.goneSinceMs.get(nodeId) ?? this.nowMs);
       if (postgres.tables.nodes.get(nodeId)?.lifecycle !== "active" && goneMs > lagMs)

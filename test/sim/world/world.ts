@@ -434,7 +434,7 @@ export class World {
     this.etcd.extendAll();
     this.postgres.isUp = true;
     for (const replica of this.replicas) {
-      replica.path.cutUntilMs = 0;
+      replica.path.cutUntilMs = Math.min(replica.path.cutUntilMs, this.kernel.nowMs);
       replica.databaseCutUntilMs = 0;
       replica.start();
     }
