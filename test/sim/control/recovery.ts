@@ -28,7 +28,7 @@ const isPassing = (error: unknown): boolean =>
 /** `svc-control after-restore`, which its operator repeats until it works: mirrors `control/src/fleet/recovery/command.ts`. */
 export function* recoverCluster(world: World, process: Process): Work {
   process.onUncaught = (error) => world.checks.onUncaught(process.id, error);
-  const client = new EtcdClient(new EtcdPath(world.kernel, world.etcd, process, world.trouble.etcd), world.cores);
+  const client = new EtcdClient(new EtcdPath(world.kernel, world.etcd, process, world.trouble.etcd));
   for (;;) {
     try {
       return yield* recoverOnce(world, process, client);

@@ -66,7 +66,7 @@ export class Replica {
     this.process = world.newProcess(name, clock);
     this.process.alive = false;
     this.path = new EtcdPath(world.kernel, world.etcd, this.process, world.trouble.etcd);
-    this.client = new EtcdClient(this.path, world.cores);
+    this.client = new EtcdClient(this.path);
     this.process.onUncaught = (error) => world.checks.onUncaught(this.id, error);
   }
 

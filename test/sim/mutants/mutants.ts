@@ -79,6 +79,7 @@ const mutants = {
   },
   M5: {
     breaks: "the agent accepts a complete assignment that is older than what it has",
+    foundBySeed: 47,
     patches: {
       apply: (real) => (chain, held, assign) =>
         real(assign.appliesTo === "" ? { ...chain, resultsIn: "", leaderEpoch: 0n } : chain, held, assign),
@@ -126,7 +127,7 @@ const mutants = {
   },
   M9: {
     breaks: "the holder of a lease counts from when the answer came",
-    foundBySeed: 50_004,
+    foundBySeed: 50_040,
     patches: {
       answered: (real) => (validity, ttlSeconds, nowMs) => {
         const next = real(validity, ttlSeconds, nowMs);

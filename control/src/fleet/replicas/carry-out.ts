@@ -7,7 +7,6 @@ import { lockTasks, removeTasks } from "../tasks/change.ts";
 import { findDeployment, insertEvent } from "../tasks/deployment.ts";
 import { drainSecondsAfter, drainSecondsIn } from "../tasks/drain.ts";
 import { holdToMake, makeContainers } from "./make.ts";
-import type { DecidedBy } from "./rows.ts";
 import type { Cause, ReplicaStep, Site } from "./steps.ts";
 
 const because: Readonly<Record<Cause, string>> = {
@@ -18,6 +17,12 @@ const because: Readonly<Record<Cause, string>> = {
   "node fenced": "its node is out of use",
   "node draining": "its node is being emptied",
 };
+
+/** Under which leadership steps were decided, and how long what is removed has had since no edge sends anybody there. */
+export interface DecidedBy {
+  epoch: bigint;
+  drainMs: number;
+}
 
 /** See `ReplicaRows.carryOut`. */
 export async function carryOutInPostgres(

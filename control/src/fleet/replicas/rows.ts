@@ -6,7 +6,7 @@ import { inFencedTransaction } from "../cluster/fenced.ts";
 import { type FleetNode, readNodes } from "../cluster/nodes.ts";
 import { edgesInRotation } from "../routes/progress.ts";
 import { replicasOf } from "../tasks/kinds/serve.ts";
-import { carryOutInPostgres } from "./carry-out.ts";
+import { carryOutInPostgres, type DecidedBy } from "./carry-out.ts";
 import type { ReplicaStep, Site } from "./steps.ts";
 
 /** A deployment that a channel serves. */
@@ -38,12 +38,6 @@ export interface NameRow extends Omit<SiteRow, "id"> {
 
 /** How many containers a deployment is to have; null: its manifest cannot be read, and why. */
 export type SiteSize = { id: string; replicas: number } | { id: string; replicas: null; problem: Error };
-
-/** Under which leadership steps were decided, and how long what is removed has had since no edge sends anybody there. */
-export interface DecidedBy {
-  epoch: bigint;
-  drainMs: number;
-}
 
 /** What is asked to keep sites at their number of replicas, and what is changed for that. */
 export interface ReplicaRows {
