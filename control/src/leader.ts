@@ -1,41 +1,25 @@
 import type { DatabaseEngine } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
-import { createLimiter } from "@svc/runtime/limiter";
 import { runLoop } from "@svc/runtime/loop";
 import type { Random } from "@svc/runtime/random";
-import { backOffMs } from "@svc/runtime/retry";
-import { pause } from "@svc/runtime/sleep";
-import { createWake, type Wake } from "@svc/runtime/wake";
+import { createWake } from "@svc/runtime/wake";
 import { foldSamples } from "./fleet/agents/fold-samples.ts";
 import type { Collector } from "./fleet/artifacts/collect.ts";
 import { raiseFence } from "./fleet/cluster/fenced.ts";
 import type { Fleet } from "./fleet/cluster/fleet.ts";
 import { keys } from "./fleet/cluster/keys.ts";
-import { clearStaleSessions } from "./fleet/cluster/stale-sessions.ts";
-import { createStormWatch } from "./fleet/cluster/storm/watch.ts";
-import { jobRunTopic, jobTopic, nodeTopic, routeTopic, taskTopic } from "./fleet/cluster/topics.ts";
-import { drainOnce } from "./fleet/nodes/drain/drain.ts";
-import { drainRows } from "./fleet/nodes/drain/store.ts";
-import { createLinkHistory } from "./fleet/nodes/events/links.ts";
-import { clearGone } from "./fleet/nodes/fence/fence.ts";
-import { noteFenceRequired } from "./fleet/nodes/fence/required.ts";
-import { lostRows } from "./fleet/nodes/fence/store.ts";
-import { createKeeper } from "./fleet/replicas/keeper.ts";
-import { clean, type Dirty, dirtyByKeys, dirtyByNotice } from "./fleet/routes/dirty.ts";
+import { takeOver } from "./fleet/cluster/take-over.ts";
+import { jobRunTopic, jobTopic } from "./fleet/cluster/topics.ts";
+import { fleetRows, leadFleet } from "./fleet/leading.ts";
 import type { GateSecret } from "./fleet/routes/gate.ts";
-import { createPublisher } from "./fleet/routes/publisher.ts";
-import { routeRows } from "./fleet/routes/rows.ts";
-import { createScheduler } from "./fleet/scheduler/scheduler.ts";
 import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
-import { schedulerRows } from "./fleet/scheduler/store.ts";
-import { wakesScheduler } from "./fleet/scheduler/wakes.ts";
 import { sweepRuns } from "./fleet/tasks/runs.ts";
 import { keepHouse } from "./housekeeping.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Listener } from "./stores/db/listen.ts";
 import type { Db } from "./stores/db/pool.ts";
-import { campaign, type Etcd, type Leadership, LeadershipLost } from "./stores/etcd/index.ts";
+import { campaign, type Etcd, LeadershipLost } from "./stores/etcd/index.ts";
 import { countLeadership, countRounds } from "./tenants/admin/metrics/start.ts";
 import { createCrashNotes } from "./tenants/crashes/notes.ts";
 import { beginNightlyBackups } from "./tenants/databases/backups/schedule/nightly.ts";
@@ -93,13 +77,10 @@ export interface LeaderDeps {
 }
 
 const leaderTtlMs = 6_000;
-/** What is asked for within this time is placed in one round. */
-const windowMs = 20;
-const drainMs = 5_000;
 /** Loops are woken by what changes; the period only catches what nobody announced. */
 const periodMs = 2_000;
 /** Loops that look at everything rest after each round, so that a burst of changes is not as many rounds. */
-const restMs = { scheduler: 0, routes: 20, replicas: 100, drains: 100, crashes: 500, jobRuns: 50 } as const;
+const restMs = { crashes: 500, jobRuns: 50 } as const;
 /** Pauses between attempts end, and waits for room. */
 const jobRunsMs = 1_000;
 const housekeepingMs = 3_600_000;
@@ -124,7 +105,6 @@ const offsiteCopiesMs = 5_000;
 const offsiteCopiesAtOnce = 4;
 /** How soon a deployment that serves is looked at. */
 const screenshotsMs = 5_000;
-const linkHistoryMs = 5_000;
 const analyticsMs = 60_000;
 /** How soon scheduled jobs that are due begin, unless it is known when the next one is. */
 const jobClockMs = 1_000;
@@ -133,10 +113,10 @@ const jobPausesMs = 5_000;
 
 /**
  * Stands for leader as long as it lives, and while it leads runs the loops of which the cluster must have
- * only one: the scheduler, the keeper of replicas, the route publisher, the notes of crashes, quotas, the collector of artifacts, and housekeeping.
+ * only one: those of `leadFleet`, the notes of crashes, quotas, the collector of artifacts, and housekeeping.
  */
 export function startLeader(deps: LeaderDeps): AsyncDisposable {
-  const { clock, db, etcd, fleet, listener, log, serverId, gateSecret, metrics } = deps;
+  const { clock, db, etcd, fleet, listener, log, serverId, metrics } = deps;
   const stop = new AbortController();
   const campaigning = campaign({
     etcd,
@@ -145,86 +125,34 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
     ttlMs: deps.ttlMs ?? leaderTtlMs,
     signal: stop.signal,
     async lead(leadership) {
+      const leadingSince = fleet.now();
       const aWake = () => createWake(clock);
-      const [tasks, routes, crashes, replicas] = [aWake(), aWake(), aWake(), aWake()];
-      const [drains, fences, jobs, jobRuns, allRoutes] = [aWake(), aWake(), aWake(), aWake(), aWake()];
-      const wakeAll = (...wakes: Wake[]) => {
-        for (const wake of wakes) wake.signal();
-      };
-      const clusterEpoch = deps.clusterEpoch ?? 1;
-      const publisher = createPublisher(
-        { rows: routeRows(db), fleet, leadership, gateSecret, clusterEpoch, log },
-        allRoutes.signal,
-      );
-      const noteRoutes = (dirty: Dirty): void => {
-        publisher.note(dirty);
-        routes.signal();
-      };
-      using _tasks = listener.on(taskTopic, () => wakeAll(tasks, replicas, drains));
-      using _fences = listener.on(nodeTopic, fences.signal);
-      using _routes = listener.on(routeTopic, (payload) => noteRoutes(dirtyByNotice(payload)));
+      const [crashes, jobs, jobRuns] = [aWake(), aWake(), aWake()];
       using _jobRuns = listener.on(jobRunTopic, jobRuns.signal);
       using _runs = fleet.onChange("runs", jobRuns.signal);
       using _jobs = listener.on(jobTopic, jobs.signal);
-      using _nodes = fleet.onChange("nodes", () => {
-        wakeAll(tasks, replicas);
-        noteRoutes({ ...clean, everything: true });
-      });
-      using _placements = fleet.onChange("placements", (changes) => {
-        wakeAll(crashes, replicas);
-        if (wakesScheduler(changes, (nodeId, taskId) => fleet.observation(nodeId, taskId))) tasks.signal();
-        noteRoutes(dirtyByKeys(changes));
-      });
-      using _table = fleet.onChange("routes", () => wakeAll(routes, replicas));
-      using _edges = fleet.onChange("edges", () => wakeAll(replicas, drains));
-      const lost = lostRows(db);
-      const storms = createStormWatch({ db, fleet, leadership, leaderId: serverId, leadingSince: fleet.now(), log });
-      // Between a look at the routes and the removal of a container that they do not name, none may be published that does.
-      const takeTurns = createLimiter({ total: 1 });
+      using _placements = fleet.onChange("placements", crashes.signal);
       const { signal } = leadership;
-      if (!(await takeOver(deps, leadership))) return;
-      const loop = (name: string) => ({
-        clock,
-        periodMs,
-        signal,
+      const raise = (epoch: bigint) => raiseFence(db, epoch);
+      if (!(await takeOver({ clock, random: deps.random, raise, log }, leadership))) return;
+      const heardBy = (name: string) => ({
         ...(metrics && { onRound: countRounds(metrics, name) }),
         onError: (error: unknown) => {
           if (!(error instanceof LeadershipLost)) log.warn({ err: error, loop: name }, "a round failed");
         },
       });
+      const loop = (name: string) => ({ clock, periodMs, signal, ...heardBy(name) });
       using _leading = countLeadership(metrics);
       using stack = new DisposableStack();
       stack.defer(() => {
         if (deps.memory !== undefined) deps.memory.hints = null;
       });
       await Promise.all([
-        runLoop(
-          { ...loop("scheduler"), wake: tasks, restMs: restMs.scheduler },
-          createScheduler({
-            ...{ clock, rows: schedulerRows(db), etcd, fleet, leadership, log, metrics },
-            ...{ memory: deps.memory, windowMs },
-          }),
-        ),
-        runLoop({ ...loop("routes"), wake: routes, restMs: restMs.routes }, () => takeTurns(publisher.publishNoted)),
-        runLoop({ ...loop("all routes"), wake: allRoutes, restMs: restMs.routes }, () =>
-          takeTurns(publisher.publishAll),
-        ),
-        runLoop(
-          { ...loop("replicas"), wake: replicas, restMs: restMs.replicas },
-          createKeeper({
-            ...{ clock, db, etcd, fleet, leadership, storms, drainMs: deps.drainMs ?? drainMs, log, metrics },
-            ...{ takeTurns, lookAgain: replicas.signal },
-          }),
-        ),
-        runLoop({ ...loop("drains"), wake: drains, restMs: restMs.drains }, () =>
-          drainOnce({ clock, drains: drainRows(db), etcd, fleet, log }),
-        ),
-        runLoop({ ...loop("lost nodes"), wake: fences }, async () => {
-          await clearGone({ clock, lost, etcd, fleet, log });
-          await clearStaleSessions({ fleet, leadership, log });
-          await noteFenceRequired({ lost, fleet });
+        leadFleet({
+          ...{ clock, rows: fleetRows(db), etcd, fleet, leadership, leaderId: serverId, leadingSince, listener },
+          ...{ gateSecret: deps.gateSecret, clusterEpoch: deps.clusterEpoch ?? 1, drainMs: deps.drainMs },
+          ...{ log, metrics, memory: deps.memory, heardBy },
         }),
-        runLoop({ ...loop("link history"), wake: aWake(), periodMs: linkHistoryMs }, createLinkHistory({ db, fleet })),
         runLoop({ ...loop("crashes"), wake: crashes, restMs: restMs.crashes }, createCrashNotes({ db, fleet, log })),
         runLoop({ ...loop("housekeeping"), wake: aWake(), periodMs: housekeepingMs }, () =>
           keepHouse(db, log, { previewIdleDays: deps.previewIdleDays ?? 0 }),
@@ -310,20 +238,4 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
       await campaigning;
     },
   };
-}
-
-const takeOverBackOff = { firstMs: 100, maxMs: 5_000 };
-
-/** Ends what earlier leaders may still commit. False when the leadership ended before that was done. */
-async function takeOver({ clock, random, db, log }: LeaderDeps, { epoch, signal }: Leadership): Promise<boolean> {
-  for (let failures = 1; !signal.aborted; failures += 1) {
-    try {
-      await raiseFence(db, epoch);
-      return true;
-    } catch (error) {
-      log.warn({ err: error }, "the leader could not take over in Postgres yet");
-      await pause(clock, backOffMs(failures, takeOverBackOff, random.next()), signal);
-    }
-  }
-  return false;
 }

@@ -1,23 +1,16 @@
 import type { Journal } from "@svc/agent/journal/journal";
-import { stormOf } from "@svc/control/fleet/cluster/storm/rules";
-import { keepReplicas } from "@svc/control/fleet/replicas/steps";
 import { edgesFollowing } from "@svc/control/fleet/routes/progress";
-import { applyChange, tableChange } from "@svc/control/fleet/routes/table";
 import { nextLifecycleStep } from "@svc/control/tenants/deployments/lifecycle/steps";
 import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 
 /**
- * The product's own decisions, as the virtual shells of control's leaders and workers call them. A test double replaces one of them or throws
- * a switch. Agents, edges and their sessions are the product's own, and call theirs themselves.
+ * The product's own decisions, as the virtual shells of control's workers call them. A test double replaces one of them or throws
+ * a switch. Agents, edges, their sessions and leaders are the product's own, and call theirs themselves.
  */
 export const realCores = {
-  stormOf,
   edgesFollowing,
   nextDeployStep,
   nextLifecycleStep,
-  keepReplicas,
-  applyChange,
-  tableChange,
   /** How agents' ports are. */
   ports: {
     /** What was written to the journal is on the disk when the call returns. */
@@ -28,10 +21,6 @@ export const realCores = {
   },
   /** Parts of the shells that a test double leaves out or changes. */
   shell: {
-    /** A new leader leaves the attempts of others alone. */
-    leavesRunsAlone: true,
-    /** Containers stop only after every edge has the newer table. */
-    waitsForEdges: true,
     /** A stop holds what is on its way. */
     stopsCoverOpen: true,
   },

@@ -4,6 +4,7 @@ import { patch } from "./mutants/door.ts";
 import { type MutantName, mutated } from "./mutants/mutants.ts";
 import { invariants, Violation } from "./world/checks.ts";
 import { type Plan, planOf } from "./world/schedule.ts";
+import { watchTold } from "./world/told.ts";
 import { World } from "./world/world.ts";
 
 export interface SimulateOptions {
@@ -41,7 +42,7 @@ export async function simulate({ seed, mutant, keep, trace }: SimulateOptions): 
   process.on("unhandledRejection", world.kernel.onUnhandled);
   const nodeAny = AbortSignal.any;
   AbortSignal.any = anySignal;
-  patch(patches);
+  patch({ createPublisher: watchTold(world), ...patches });
   try {
     await world.run();
   } catch (error) {

@@ -72,7 +72,8 @@ export function* carryOutLifecycle(replica: Replica, item: WorkRow): Work<Outcom
     }
     yield* replica.transact((tables, notify) => {
       perform(replica, tables, at.id, step);
-      for (const topic of ["work", "task", "route"] as const) notify(topic);
+      for (const topic of ["work", "task"] as const) notify(topic);
+      notify("route", at.projectId);
     });
   }
 }
@@ -81,7 +82,7 @@ function* readFacts(
   replica: Replica,
   { deploymentId: asked, key, createdAtMs }: WorkRow,
   action: Action,
-): Work<{ id: string; facts: Facts } | null> {
+): Work<{ id: string; projectId: string; facts: Facts } | null> {
   const { fleet, world } = replica;
   const read = yield* replica.transact((tables) => {
     const site = tables.siteOf(tables.deployments.get(asked)?.projectId ?? key.slice("lifecycle/".length));
@@ -113,14 +114,19 @@ function* readFacts(
       edgesInRotation: edges.length,
     },
   };
-  if (action === "stop") return { id: row.id, facts: { ...facts, action, isCovered: read.isCovered } };
+  if (action === "stop")
+    return { id: row.id, projectId: row.projectId, facts: { ...facts, action, isCovered: read.isCovered } };
   const app = {
     ...{ replicas: row.replicas, healthTimeoutSeconds },
     attempts: tasks.filter(({ createdAt }) => createdAt >= askedAt).length,
     containers: containerFacts(fleet, tasks, aheadMs),
   };
   const { retiring } = read;
-  return { id: row.id, facts: { ...facts, action, suspended: false, error: row.errorCode, retiring, app } };
+  return {
+    id: row.id,
+    projectId: row.projectId,
+    facts: { ...facts, action, suspended: false, error: row.errorCode, retiring, app },
+  };
 }
 
 /** What was accepted since takes production over; what served before may have it again. */
@@ -154,8 +160,8 @@ function perform(replica: Replica, tables: Tables, id: string, step: Step): void
       const abandoned = step.abandoned.map(({ taskId }) => taskId);
       tables.removeTasks(abandoned);
       for (const slot of emptySlots(tables.wantedTasksOf(id), row.replicas)) {
-        tables.insertTask({
-          ...{ projectId: row.projectId, deploymentId: id, replica: slot, memoryMb: site.memoryMb, cause: null },
+        tables.insertContainer({
+          ...{ projectId: row.projectId, deploymentId: id, replica: slot, cause: null },
           createdAt: world.postgres.now(),
         });
       }

@@ -7,18 +7,19 @@ import { type ClusterViews, watchCluster } from "@svc/control/fleet/cluster/view
 import { createStreams, type Streams } from "@svc/control/fleet/daemons/streams";
 import { requireRecovered } from "@svc/control/fleet/recovery/check";
 import { defaultTimings } from "@svc/control/fleet/sessions/timings";
+import { campaign } from "@svc/control/stores/etcd/campaign";
 import type { Etcd } from "@svc/control/stores/etcd/client";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { createBell, type Process, pause, type Scope, type Work, wait, waitFor } from "../kernel/kernel.ts";
 import { enter, promiseOf, virtualClock, virtualRandom } from "../kernel/ports.ts";
 import { virtualLog } from "../machines/log.ts";
 import { EtcdClient } from "../stores/etcd-client.ts";
-import { campaign, grantLease } from "../stores/etcd-lease.ts";
+import { grantLease } from "../stores/etcd-lease.ts";
 import { createVirtualEtcd, EtcdPath } from "../stores/etcd-path.ts";
 import { DatabaseError, type Notify, type Tables } from "../stores/postgres.ts";
 import { Writers } from "../stores/writers.ts";
 import type { World } from "../world/world.ts";
-import { lead } from "./leader/leader.ts";
+import { lead } from "./leader.ts";
 import { type Ask, registryHost, virtualListener, virtualLoads, virtualRows } from "./rows.ts";
 import { startWorkers } from "./workers.ts";
 
@@ -30,8 +31,8 @@ const topics = { task: taskTopic, route: routeTopic, node: nodeTopic, replica: r
 const longMs = 86_400_000;
 
 /**
- * One replica of control: what it knows of the cluster and the streams of daemons are the product's; what leads and works are
- * shells that were written again. Everything that it knows goes with its process.
+ * One replica of control: what it knows of the cluster, the streams of daemons and what it does as leader are the product's; what
+ * works is a shell that was written again. Everything that it knows goes with its process.
  */
 export class Replica {
   readonly process: Process;
@@ -45,7 +46,6 @@ export class Replica {
   /** Until then Postgres does not hear it. */
   databaseCutUntilMs = 0;
   isReady = false;
-  leads = false;
   /** Whether etcd answers others and not this one. */
   isCutOff = (): boolean => false;
   private announced: { remainingMs(): number } | null = null;
@@ -67,7 +67,7 @@ export class Replica {
     this.process = world.newProcess(name, clock);
     this.process.alive = false;
     this.path = new EtcdPath(world.kernel, world.etcd, this.process, world.trouble.etcd);
-    this.client = new EtcdClient(this.path, world.cores);
+    this.client = new EtcdClient(this.path);
     this.process.onUncaught = (error) => world.checks.onUncaught(this.id, error);
   }
 
@@ -82,7 +82,6 @@ export class Replica {
     this.id = `${this.name}.${this.lives}`;
     this.streams = null;
     this.isReady = false;
-    this.leads = false;
     this.announced = null;
     const { world, scope, process } = this;
     const clock = virtualClock(process);
@@ -104,7 +103,7 @@ export class Replica {
   }
 
   private *begin(): Work {
-    const { world, scope } = this;
+    const { scope } = this;
     this.clusterEpoch = yield* this.insist((tables) => tables.clusterEpoch);
     yield* this.requireRecovered();
     enter(this.process, () => {
@@ -114,15 +113,11 @@ export class Replica {
     this.isReady = true;
     scope.spawn(this.announce());
     startWorkers(this);
-    campaign({
-      client: this.client,
-      key: keys.leader,
-      id: this.id,
-      valueOf: (id) => world.values.textOf(id),
-      ttlMs: leaderTtlMs,
-      scope,
-      held: world.heldLeases,
-      lead: (leadership) => lead(this, leadership),
+    enter(this.process, () => {
+      void campaign({
+        ...{ etcd: this.etcd, key: keys.leader, id: this.id, ttlMs: leaderTtlMs, signal: new AbortController().signal },
+        lead: (leadership) => lead(this, leadership),
+      });
     });
   }
 
@@ -210,7 +205,6 @@ export class Replica {
 
   crash(isNoticed: boolean): void {
     if (!this.process.alive) return;
-    this.leads = false;
     this.process.kill();
     this.path.forget();
     for (const each of this.world.postgres.listeners) {

@@ -8,7 +8,7 @@ import {
 } from "@svc/control/fleet/cluster/keys";
 import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
 import type { Routing } from "@svc/control/fleet/routes/routing";
-import type { Cores } from "../cores.ts";
+import { isInRotation } from "@svc/control/fleet/testing/replica-rows";
 import type { Work } from "../kernel/kernel.ts";
 import type { Tables } from "../stores/postgres.ts";
 import type { Replica } from "./replica.ts";
@@ -37,22 +37,6 @@ export function* readRouting({ client, world: { values } }: Replica, host: strin
   };
 }
 
-/** Upstreams to which an edge may send visitors of `host`; null: to any of them. */
-export function routedTo(
-  { edgesFollowing }: Cores,
-  routing: Routing,
-  edges: readonly string[],
-  host: string,
-): ReadonlySet<string> | null {
-  if (edgesFollowing(routing, edges, [host]) < edges.length) return null;
-  return new Set(routing.route(host)?.proxy?.upstreams ?? []);
-}
-
 /** Edges that visitors may reach. */
 export const edgesInRotation = (tables: Tables): string[] =>
-  [...tables.nodes.values()]
-    .filter(
-      ({ role, lifecycle, schedulable, seenAt }) =>
-        role === "edge" && lifecycle === "active" && schedulable && seenAt !== null,
-    )
-    .map(({ id }) => id);
+  [...tables.nodes.values()].filter(isInRotation).map(({ id }) => id);

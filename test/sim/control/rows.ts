@@ -45,8 +45,7 @@ export function virtualRows(ask: Ask): StreamRows {
           const row = tables.nodes.get(nodeId);
           if (row === undefined || row.quarantinedAt !== null) return false;
           row.quarantinedAt = now;
-          notify("node");
-          notify("task");
+          for (const topic of ["node", "task", "route"] as const) notify(topic);
           return true;
         }),
       setConditions: (nodeId, { diskFull }) =>

@@ -1,13 +1,14 @@
 import { isRunOver, keys, type ObservationValue, prefix, type RunValue } from "@svc/control/fleet/cluster/keys";
 import type { Routing } from "@svc/control/fleet/routes/routing";
 import { type Decision, place } from "@svc/control/fleet/scheduler/placement";
-import { reservationsOf } from "@svc/control/fleet/scheduler/steps";
+import { listReservations, namedNodes } from "@svc/control/fleet/scheduler/snapshot";
 import { drainSecondsLeft } from "@svc/control/fleet/tasks/drain";
 import { emptySlots } from "@svc/control/fleet/tasks/kinds/serve";
+import { memorySchedulerRows } from "@svc/control/fleet/testing/scheduler-rows";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { recheckAfterMs } from "@svc/control/stores/work/recheck";
 import type { nextDeployStep as _real, DeployFacts } from "@svc/control/tenants/deployments/steps";
-import { createBell, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
+import { createBell, pause, type Scope, type Work, wait, waitFor } from "../kernel/kernel.ts";
 import {
   DatabaseError,
   type DeploymentRow,
@@ -17,12 +18,12 @@ import {
   type WorkRow,
 } from "../stores/postgres.ts";
 import { containerFacts, healthTimeoutSeconds } from "./container-facts.ts";
-import { schedulable } from "./leader/snapshot.ts";
 import { carryOutLifecycle } from "./lifecycle.ts";
 import { move, type Outcome } from "./outcome.ts";
 import type { Replica } from "./replica.ts";
 import { edgesInRotation, readRouting } from "./routed.ts";
 import { cancelRun } from "./runs.ts";
+import { transactOf } from "./transact.ts";
 
 const leaseMs = 15_000;
 const concurrency = 6;
@@ -366,7 +367,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         if (row === null || !endBadly(replica, tables, row, step.do === "cancel" ? "canceled" : "failed")) return;
         row.errorCode = step.do === "fail" || step.do === "failRelease" ? step.code : step.do;
         notify("work");
-        notify("route");
+        notify("route", row.projectId);
       });
       return;
     case "createServe":
@@ -378,8 +379,8 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         if (site.deploymentId === id) return;
         tables.removeTasks(step.abandoned.map(({ taskId }) => taskId));
         for (const slot of emptySlots(tables.wantedTasksOf(id), facts.replicas)) {
-          tables.insertTask({
-            ...{ projectId: at.projectId, deploymentId: id, replica: slot, memoryMb: site.memoryMb, cause: null },
+          tables.insertContainer({
+            ...{ projectId: at.projectId, deploymentId: id, replica: slot, cause: null },
             createdAt: world.postgres.now(),
           });
         }
@@ -402,7 +403,8 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         supersedeOthers(replica, tables, row);
         tables.enqueue("retire", id, `retire/${id}`, world.postgres.nowMs());
         tables.endDrains(at.projectId);
-        for (const topic of ["work", "task", "route"] as const) notify(topic);
+        for (const topic of ["work", "task"] as const) notify(topic);
+        notify("route", row.projectId);
       });
       return;
     case "activate":
@@ -414,7 +416,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         site.deploymentId = id;
         site.stopped = false;
         site.changedAt = world.postgres.now();
-        notify("route");
+        notify("route", row.projectId);
       });
       return;
     case "finish":
@@ -425,7 +427,6 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         supersedeOthers(replica, tables, row);
         if (row.releaseAttempt > 0) tables.enqueue("retire", id, `retire/${id}`, world.postgres.nowMs());
         notify("work");
-        notify("route");
       });
       return;
     case "offerRelease": {
@@ -507,22 +508,8 @@ function runOn(fleet: Replica["fleet"], nodeId: string, attemptId: string) {
 /** Which node would take the release command at this moment, or how many do not and why. */
 function* placeRelease(replica: Replica, at: DeploymentRow): Work<Decision> {
   const { fleet } = replica;
-  const rows = yield* replica.transact((tables) =>
-    [...tables.nodes.values()]
-      .filter(({ role, lifecycle }) => role === "node" && lifecycle === "active")
-      .map((node) => ({ ...node })),
-  );
-  const placed = new Map(
-    fleet
-      .placements()
-      .map(({ nodeId, placement, modRevision }) => [placement.placementId, { ...placement, nodeId, modRevision }]),
-  );
-  const observed = new Map(
-    [...placed.values()].flatMap(({ placementId, nodeId }) => {
-      const observation = fleet.observation(nodeId, placementId);
-      return observation === null ? [] : [[placementId, observation] as const];
-    }),
-  );
+  const { nodes: listRows } = memorySchedulerRows(transactOf(replica));
+  const nodes = namedNodes(yield* wait(waitFor(listRows)), fleet);
   const request = {
     ...{ id: at.id, projectId: at.projectId, ownerId: at.id, kind: "serve" as const, specHash: "" },
     ...{
@@ -536,9 +523,7 @@ function* placeRelease(replica: Replica, at: DeploymentRow): Work<Decision> {
       hasDockerfile: false,
     },
   };
-  const taken = reservationsOf({ placed, observed, goneNodes: new Set() });
-  const nodes = rows.map((row) => schedulable(replica, row));
-  return place(nodes, taken, [request]).get(at.id) ?? { refused: {} };
+  return place(nodes, listReservations(fleet), [request]).get(at.id) ?? { refused: {} };
 }
 
 function* chooseNode(replica: Replica, at: DeploymentRow, attempt: number): Work<string | null> {
@@ -594,10 +579,8 @@ function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
     return !isNamed && world.cores.edgesFollowing(routing, edges, [site.host]) >= edges.length;
   };
   // The view costs nothing, and may be old: etcd has the last word.
-  if (world.cores.shell.waitsForEdges) {
-    if (!(yield* isUnrouted(fleet))) return { retryAfterMs: recheckMs };
-    if (!(yield* isUnrouted(yield* readRouting(replica, site.host)))) return { retryAfterMs: recheckMs };
-  }
+  if (!(yield* isUnrouted(fleet))) return { retryAfterMs: recheckMs };
+  if (!(yield* isUnrouted(yield* readRouting(replica, site.host)))) return { retryAfterMs: recheckMs };
   world.kernel.note(
     () =>
       `${replica.id}: retire ${deploymentId} of ${[...upstreams].join()}, route generation ${fleet.routesMeta().generation}`,
@@ -609,8 +592,7 @@ function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
       if (row !== undefined) row.drainedAtMs ??= drainedAtMs;
     });
   }
-  const leftMs =
-    upstreams.size === 0 || !world.cores.shell.waitsForEdges ? 0 : drainMs - (world.postgres.nowMs() - drainedAtMs);
+  const leftMs = upstreams.size === 0 ? 0 : drainMs - (world.postgres.nowMs() - drainedAtMs);
   if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs) };
   yield* replica.transact((tables, notify) => {
     const row = tables.deployments.get(deploymentId);

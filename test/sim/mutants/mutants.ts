@@ -1,3 +1,5 @@
+import { isRunOver } from "@svc/control/fleet/cluster/keys";
+import { clean } from "@svc/control/fleet/routes/dirty";
 import type { SessionKey } from "@svc/control/fleet/sessions/session-key";
 import type { Guard } from "@svc/control/stores/etcd/txn";
 import { granted, type Validity } from "@svc/control/stores/etcd/validity";
@@ -63,11 +65,21 @@ const mutants = {
     },
   },
   M4: {
-    breaks: "a new leader runs every release command that it finds under way",
-    double: (real) => ({ ...real, shell: { ...real.shell, leavesRunsAlone: false } }),
+    breaks: "control that was started anew takes release commands that are under way for such as never started",
+    foundBySeed: 18,
+    patches: {
+      nextDeployStep: (real) => (facts) => {
+        const { run } = facts.release;
+        const isOlder =
+          run !== null && !isRunOver(run.state) && Date.parse(run.changedAt) < facts.lookingSince.getTime();
+        if (!isOlder) return real(facts);
+        return real({ ...facts, release: { ...facts.release, run: { ...run, state: "not_started" } } });
+      },
+    },
   },
   M5: {
     breaks: "the agent accepts a complete assignment that is older than what it has",
+    foundBySeed: 47,
     patches: {
       apply: (real) => (chain, held, assign) =>
         real(assign.appliesTo === "" ? { ...chain, resultsIn: "", leaderEpoch: 0n } : chain, held, assign),
@@ -75,20 +87,19 @@ const mutants = {
   },
   M6: {
     breaks: "a grant that is not confirmed at once is given to another node",
-    double: (real) => ({
-      ...real,
-      nextDeployStep: (facts) => {
+    patches: {
+      nextDeployStep: (real) => (facts) => {
         const { run } = facts.release;
         const isSlow = run?.state === "granted" && facts.now.getTime() - Date.parse(run.changedAt) > 3_000;
-        if (!isSlow) return real.nextDeployStep(facts);
-        return real.nextDeployStep({ ...facts, release: { ...facts.release, run: { ...run, state: "not_started" } } });
+        if (!isSlow) return real(facts);
+        return real({ ...facts, release: { ...facts.release, run: { ...run, state: "not_started" } } });
       },
-    }),
+    },
   },
   M7: {
     breaks: "old containers are removed before the edges have the new table",
-    foundBySeed: 48,
-    double: (real) => ({ ...real, shell: { ...real.shell, waitsForEdges: false } }),
+    foundBySeed: 40,
+    patches: { edgesFollowing: () => (_, edges) => edges.length },
   },
   M8: {
     breaks: "what a session writes is guarded by whichever session is there",
@@ -116,7 +127,7 @@ const mutants = {
   },
   M9: {
     breaks: "the holder of a lease counts from when the answer came",
-    foundBySeed: 50_004,
+    foundBySeed: 50_040,
     patches: {
       answered: (real) => (validity, ttlSeconds, nowMs) => {
         const next = real(validity, ttlSeconds, nowMs);
@@ -260,6 +271,20 @@ const mutants = {
   M23: {
     breaks: "a router that was started anew numbers its entries from the beginning again",
     patches: { nextSequence: (real) => () => real(new Map()) },
+  },
+  M24: {
+    breaks: "a container that changes does not tell whoever publishes routes",
+    patches: { dirtyByKeys: () => () => clean },
+  },
+  M25: {
+    breaks: "a look at some sites leaves hosts as they are that are published already",
+    patches: {
+      tableChange: (real) => (published, facts, about) => {
+        const change = real(published, facts, about);
+        if (about === undefined) return change;
+        return { ...change, upserts: change.upserts.filter(({ host }) => !published.has(host)) };
+      },
+    },
   },
 } satisfies Record<string, Mutant>;
 

@@ -1,10 +1,10 @@
-import type { LinkKind } from "@svc/control/fleet/nodes/events/links";
 import {
   type MemoryDeployment,
   type MemoryNode,
   type MemorySite,
   MemoryTables,
   type MemoryTask,
+  type NewContainer,
 } from "@svc/control/fleet/testing/tables";
 import type { ReleaseStatus } from "@svc/control/stores/db/tables";
 import { type Kernel, type Process, pause, type Wait, type Work, wait } from "../kernel/kernel.ts";
@@ -44,8 +44,6 @@ export interface NodeRow extends MemoryNode {
   /** Since when it is so, in true time: for the checks only. */
   unschedulableSinceMs: number | null;
   memoryMb: number;
-  /** The last line of the history of its link. */
-  lastLink: { kind: LinkKind; at: Date } | null;
 }
 
 export interface WorkRow {
@@ -95,14 +93,15 @@ export class Tables extends MemoryTables {
     this.kernel = kernel;
   }
 
-  /** A container of a deployment. `memoryMb`: what is set aside for it. */
-  insertTask(
-    task: Pick<TaskRow, "projectId" | "replica" | "cause" | "createdAt"> & { deploymentId: string; memoryMb: number },
-  ): TaskRow {
-    const { deploymentId, memoryMb, ...rest } = task;
+  /** Called before a container is made in place of another: for the checks. */
+  onReplace: (cause: string) => void = () => {};
+
+  override insertContainer(container: NewContainer): TaskRow {
+    const { deploymentId, ...rest } = container;
+    if (rest.cause !== null) this.onReplace(rest.cause);
     return this.insert({
       ...{ ...rest, ownerKind: "deployment", ownerId: deploymentId, kind: "serve", channel: "production" },
-      ...{ specHash: `spec of ${deploymentId}`, ...limitsOf(memoryMb) },
+      ...{ specHash: `spec of ${deploymentId}`, ...limitsOf(this.siteOf(rest.projectId)?.memoryMb ?? 0) },
     });
   }
 

@@ -70,6 +70,7 @@ export const invariants: Readonly<Record<number, string>> = {
   33: "a node that is well is connected",
   34: "an edge begins with no older table than it has said that it serves",
   35: "what an edge says that it serves is what its Caddy serves",
+  36: "whoever publishes by what it is told publishes what a look at everything would",
 };
 
 /** What may be said of an attempt whose journal says so. */
@@ -297,7 +298,7 @@ export class Checks implements ContainerWitness {
     }
   }
 
-  private onRoute({ key, before, after }: Commit): void {
+  private onRoute({ key, before, after, writer }: Commit): void {
     const { values, postgres } = this.world;
     if (after === null) return;
     if (key === keys.routesMeta) {
@@ -319,7 +320,8 @@ export class Checks implements ContainerWitness {
       const healthyMs = this.healthyAtMs.get(`${entry.deploymentId ?? ""} ${upstream}`);
       if (healthyMs === undefined)
         this.fail(11, `${key} names ${upstream}, which never answered for ${entry.deploymentId}`);
-      else if (this.nowMs - healthyMs > lagMs) this.fail(11, `${key} names ${upstream}, which is long down`);
+      else if (this.nowMs - Math.max(healthyMs, this.heardSinceMs(writer)) > lagMs)
+        this.fail(11, `${key} names ${upstream}, which is long down`);
       const nodeId = nodeAt(upstream);
       const goneMs = this.nowMs - (this.goneSinceMs.get(nodeId) ?? this.nowMs);
       if (postgres.tables.nodes.get(nodeId)?.lifecycle !== "active" && goneMs > lagMs)
@@ -336,11 +338,17 @@ export class Checks implements ContainerWitness {
 
   // ----------------------------------------------------------------- postgres
 
-  onFence(before: bigint, epoch: bigint): void {
-    if (epoch < before) this.fail(6, `epoch ${epoch} accepted by Postgres after ${before}`);
-  }
+  private fence = 0n;
 
-  onReplace(cause: string): void {
+  onTransaction = (): void => {
+    const { leaderFence } = this.world.postgres.tables;
+    // After a restore numbers begin anew.
+    if (leaderFence < this.fence && !this.world.isRestoring)
+      this.fail(6, `epoch ${leaderFence} accepted by Postgres after ${this.fence}`);
+    this.fence = leaderFence;
+  };
+
+  onReplace = (cause: string): void => {
     if (cause !== "node lost" && cause !== "node quarantined") return;
     const { tables } = this.world.postgres;
     const active = [...tables.nodes.values()].filter(
@@ -356,7 +364,7 @@ export class Checks implements ContainerWitness {
         this.fail(19, `a replica moves because of ${cause}, while ${together} of ${active.length} nodes are lost`);
       }
     }
-  }
+  };
 
   /** Since when a node has had no session key, which is when its lease was over. */
   private readonly absentSinceMs = new Map<string, number>();

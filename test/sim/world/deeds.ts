@@ -296,7 +296,6 @@ function change(replica: Replica, work: (tables: Tables) => void): void {
       work(tables);
       notify("work");
       notify("task");
-      notify("route");
     }),
     () => {},
   );

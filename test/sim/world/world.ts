@@ -88,6 +88,8 @@ export class World {
     this.operator = this.newProcess("operator", this.clock("operator", serverDrift));
     this.etcd.onCommit = this.checks.onCommit;
     this.etcd.onLeaseEnd = this.checks.onLeaseEnd;
+    this.postgres.tables.onReplace = this.checks.onReplace;
+    this.postgres.onCommit = this.checks.onTransaction;
     for (let at = 1; at <= plan.replicas; at += 1) {
       this.replicas.push(new Replica(this, `control${at}`, this.clock(`control${at}`, serverDrift)));
     }
@@ -98,9 +100,10 @@ export class World {
       this.addRow(id, "edge", 0);
     }
     for (let at = 1; at <= plan.sites; at += 1) {
-      const projectId = `p${at}`;
-      this.postgres.tables.sites.set(`${projectId}.test`, {
-        host: `${projectId}.test`,
+      const projectId = this.postgres.tables.id("p");
+      const host = `p${at}.test`;
+      this.postgres.tables.sites.set(host, {
+        host,
         projectId,
         replicas: this.random.int(1, 3),
         memoryMb: this.random.pick([128, 256, 400]),
@@ -133,7 +136,7 @@ export class World {
         unschedulableSinceMs: null,
       },
       ...{ drain: "none", drainGeneration: 0, drainDeadline: null, quarantinedAt: null, diskFull: false, seenAt: null },
-      lastLink: null,
+      createdAt: this.postgres.now(),
     });
   }
 
@@ -431,7 +434,7 @@ export class World {
     this.etcd.extendAll();
     this.postgres.isUp = true;
     for (const replica of this.replicas) {
-      replica.path.cutUntilMs = 0;
+      replica.path.cutUntilMs = Math.min(replica.path.cutUntilMs, this.kernel.nowMs);
       replica.databaseCutUntilMs = 0;
       replica.start();
     }

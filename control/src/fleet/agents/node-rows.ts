@@ -1,6 +1,6 @@
 import { notify } from "../../stores/db/notify.ts";
 import type { Db } from "../../stores/db/pool.ts";
-import { nodeTopic, taskTopic } from "../cluster/topics.ts";
+import { nodeTopic, routeTopic, taskTopic } from "../cluster/topics.ts";
 import { admitFacts, type SaidHello } from "../nodes/addresses/admit.ts";
 import {
   type NodeConditions,
@@ -33,7 +33,7 @@ export const nodeRows = (db: Db): NodeRows => ({
   setDockerfileProblem: (nodeId, problem) => setDockerfileProblem(db, nodeId, problem),
   async quarantine(nodeId, now) {
     if (!(await setQuarantined(db, nodeId, now))) return false;
-    for (const topic of [nodeTopic, taskTopic]) await notify(db, topic);
+    for (const topic of [nodeTopic, taskTopic, routeTopic]) await notify(db, topic);
     return true;
   },
   async setConditions(nodeId, conditions) {

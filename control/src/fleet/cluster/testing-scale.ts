@@ -12,6 +12,7 @@ import { createLog } from "../../log.ts";
 import type { Leadership, Op } from "../../stores/etcd/index.ts";
 import { startEtcd, testClient } from "../../stores/etcd/testing.ts";
 import { createKeeper } from "../replicas/keeper.ts";
+import { replicaRows } from "../replicas/rows.ts";
 import { readHostFacts } from "../routes/facts.ts";
 import { publishOnce, tableDigest } from "../routes/publisher.ts";
 import { routeRows } from "../routes/rows.ts";
@@ -20,6 +21,7 @@ import { createScheduler } from "../scheduler/scheduler.ts";
 import { schedulerRows } from "../scheduler/store.ts";
 import { raiseFence } from "./fenced.ts";
 import { keys, type NodeSessionValue, type ObservationValue, type PlacementValue } from "./keys.ts";
+import { stormRows } from "./storm/store.ts";
 import { createStormWatch } from "./storm/watch.ts";
 import { openFleet } from "./testing.ts";
 
@@ -168,10 +170,20 @@ const leadership: Leadership = {
 };
 const schedule = createScheduler({ clock: systemClock, rows: schedulerRows(db), etcd, fleet, leadership, log });
 const storms = createStormWatch({
-  ...{ db, fleet, leadership, leaderId: serverId, leadingSince: fleet.now(), log },
+  ...{ rows: stormRows(db), fleet, leadership, leaderId: serverId, leadingSince: fleet.now(), log },
 });
 const keep = createKeeper({
-  ...{ clock: systemClock, db, etcd, fleet, leadership, storms, drainMs: 5_000, log, lookAgain: () => {} },
+  ...{
+    clock: systemClock,
+    rows: replicaRows(db),
+    etcd,
+    fleet,
+    leadership,
+    storms,
+    drainMs: 5_000,
+    log,
+    lookAgain: () => {},
+  },
   takeTurns: createLimiter({ total: 1 }),
 });
 const publish = () => publishOnce({ rows: routeRows(db), fleet, leadership, gateSecret, log });

@@ -2,20 +2,19 @@ import type { Clock, Timer } from "@svc/runtime/clock";
 import type { Limiter } from "@svc/runtime/limiter";
 import type { Log } from "../../log.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
-import type { Db } from "../../stores/db/pool.ts";
 import { type Etcd, type Leadership, LeadershipLost } from "../../stores/etcd/index.ts";
 import { LeaderOutdated } from "../cluster/fenced.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import type { StormWatch } from "../cluster/storm/watch.ts";
 import { haveEdgesLeft } from "../routes/left.ts";
-import { applySteps } from "./apply.ts";
 import { createSiteReader, type ReadSite } from "./read.ts";
+import type { ReplicaRows } from "./rows.ts";
 import { noteServed } from "./served.ts";
 import { type KeeperState, keepReplicas, type ReplicaStep, type Site } from "./steps.ts";
 
 export interface KeeperDeps {
   clock: Clock;
-  db: Db;
+  rows: ReplicaRows;
   etcd: Etcd;
   fleet: Fleet;
   leadership: Leadership;
@@ -40,8 +39,8 @@ const lookAgainMs = 2_000;
  * round did not get to, the next one finds. A site that fails holds up no other one, and comes last in the next round.
  */
 export function createKeeper(deps: KeeperDeps): () => Promise<void> {
-  const { clock, db, etcd, fleet, leadership, storms, drainMs, log } = deps;
-  const readSites = createSiteReader({ db, fleet, log });
+  const { clock, rows, etcd, fleet, leadership, storms, drainMs, log } = deps;
+  const readSites = createSiteReader({ rows, fleet, log });
   const failed = new Set<string>();
   let timer: Timer | null = null;
   const decide = (sites: KeeperState["sites"], isStorm: boolean) =>
@@ -53,7 +52,12 @@ export function createKeeper(deps: KeeperDeps): () => Promise<void> {
     const wanted = new Set(decide([site], storms.current() !== null).map(about));
     if (!decided.every((step) => wanted.has(about(step)))) return;
     const steps = await withoutRouted(read, site, decided);
-    if (steps.length > 0) await applySteps({ ...deps, epoch: leadership.epoch }, site, steps);
+    if (steps.length === 0) return;
+    if (!(await rows.carryOut({ epoch: leadership.epoch, drainMs }, site, steps))) return;
+    for (const step of steps) {
+      if (step.do === "replace") deps.metrics?.replicasReplaced.inc({ cause: step.cause });
+      log.info({ ...step }, "replica");
+    }
   }
 
   /** Without the removals of what an edge still uses. */
@@ -64,7 +68,7 @@ export function createKeeper(deps: KeeperDeps): () => Promise<void> {
     const isRouted = async (step: ReplicaStep) =>
       step.do === "remove" &&
       leaving.has(step.taskId) &&
-      !(await haveEdgesLeft({ db, etcd, fleet }, read.hosts, read.isLeft(step.taskId)));
+      !(await haveEdgesLeft({ edges: rows.edges, etcd, fleet }, read.hosts, read.isLeft(step.taskId)));
     const routed = await Promise.all(steps.map(isRouted));
     return steps.filter((_, at) => !routed[at]);
   }
@@ -73,7 +77,7 @@ export function createKeeper(deps: KeeperDeps): () => Promise<void> {
     const storm = await storms.look();
     const reads = await readSites();
     const sites = reads.map((read) => read.current());
-    await noteServed(db, leadership.epoch, sites);
+    await noteServed(rows, leadership.epoch, sites);
     const steps = Map.groupBy(decide(sites, storm !== null), ({ deploymentId }) => deploymentId);
     const open = reads.filter(({ deploymentId }) => steps.has(deploymentId));
     const last = open.filter(({ deploymentId }) => failed.has(deploymentId));

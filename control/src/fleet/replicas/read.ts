@@ -1,16 +1,12 @@
-import { storedManifestSchema } from "@svc/proto";
-import { sql } from "kysely";
 import type { Log } from "../../log.ts";
-import type { Db } from "../../stores/db/pool.ts";
-import type { Task } from "../../stores/db/tables.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import type { ObservationValue } from "../cluster/keys.ts";
 import type { FleetNode } from "../cluster/nodes.ts";
-import { readNodes, replicaNode } from "../cluster/nodes.ts";
+import { replicaNode } from "../cluster/nodes.ts";
 import type { IsLeft } from "../routes/left.ts";
-import { edgesFollowing, edgesInRotation } from "../routes/progress.ts";
+import { edgesFollowing } from "../routes/progress.ts";
 import { isServing } from "../tasks/deployment-status.ts";
-import { replicasOf } from "../tasks/kinds/serve.ts";
+import type { ReplicaRows, SiteRow, SiteTask } from "./rows.ts";
 import { Sightings } from "./sightings.ts";
 import type { Replica, Site } from "./steps.ts";
 
@@ -26,33 +22,18 @@ export interface ReadSite {
 }
 
 export interface SiteReaderDeps {
-  db: Db;
+  rows: ReplicaRows;
   fleet: Fleet;
   log: Log;
 }
 
-interface SiteTask extends Pick<Task, "id" | "owner_id" | "replica" | "epoch" | "node_id"> {
-  served: boolean;
-  refused: boolean;
-  /** Null: it does not leave. */
-  retiring_ms_ago: number | null;
-}
-
-interface SiteRow {
-  id: string;
-  project_id: string;
-  channel: Task["channel"];
-  pr_number: number | null;
-}
 type Replaced = Map<number, { count: number; lastAt: Date }>;
 
-const msAgo = (column: "retiring_at" | "created_at") =>
-  sql<number | null>`extract(epoch from now() - ${sql.ref(column)})::float8 * 1000`;
 const channelOf = (row: Pick<SiteRow, "project_id" | "channel" | "pr_number">): string =>
   `${row.project_id} ${row.channel} ${row.pr_number ?? ""}`;
 
 /** Returns what reads every deployment that a channel serves with containers and that is to be up. */
-export function createSiteReader({ db, fleet, log }: SiteReaderDeps): () => Promise<ReadSite[]> {
+export function createSiteReader({ rows, fleet, log }: SiteReaderDeps): () => Promise<ReadSite[]> {
   const sightings = new Sightings();
   // Manifests never change. Null: it does not parse.
   const replicas = new Map<string, number | null>();
@@ -62,34 +43,29 @@ export function createSiteReader({ db, fleet, log }: SiteReaderDeps): () => Prom
     for (const id of replicas.keys()) if (!present.has(id)) replicas.delete(id);
     const unknown = ids.filter((id) => !replicas.has(id));
     if (unknown.length === 0) return;
-    const rows = await db
-      .selectFrom("deployment")
-      .select(["id", "manifest"])
-      .where("id", "=", sql<string>`any(${unknown}::uuid[])`)
-      .execute();
-    for (const { id, manifest } of rows) {
-      const parsed = storedManifestSchema.safeParse(manifest);
-      if (!parsed.success) log.error({ err: parsed.error, deploymentId: id }, "nobody keeps this site's replicas");
-      replicas.set(id, parsed.success ? replicasOf(parsed.data) : null);
+    for (const size of await rows.sizes(unknown)) {
+      if (size.replicas === null)
+        log.error({ err: size.problem, deploymentId: size.id }, "nobody keeps this site's replicas");
+      replicas.set(size.id, size.replicas);
     }
   }
 
   return async () => {
-    const rows = await listSites(db);
-    const ids = rows.map(({ id }) => id);
+    const sites = await rows.sites();
+    const ids = sites.map(({ id }) => id);
     await learnReplicas(ids);
     const [tasks, replaced, nodes, edges] = await Promise.all([
-      listReplicas(db, ids),
-      countReplaced(db, ids, fleet.now),
-      readNodes(db),
-      edgesInRotation(db),
+      rows.tasks(ids),
+      countReplaced(rows, ids, fleet.now),
+      rows.nodes(),
+      rows.edges(),
     ]);
     const readAt = fleet.now();
     sightings.keepOnly(new Set(tasks.map(({ id }) => id)));
     const byDeployment = Map.groupBy(tasks, (task) => task.owner_id);
-    const leaving = rows.filter(({ id }) => byDeployment.get(id)?.some((task) => task.retiring_ms_ago !== null));
-    const hosts = await listHostsOf(db, leaving);
-    return rows.flatMap((row): ReadSite[] => {
+    const leaving = sites.filter(({ id }) => byDeployment.get(id)?.some((task) => task.retiring_ms_ago !== null));
+    const hosts = await listHostsOf(rows, leaving);
+    return sites.flatMap((row): ReadSite[] => {
       const count = replicas.get(row.id) ?? null;
       if (count === null) return [];
       const own = byDeployment.get(row.id) ?? [];
@@ -123,62 +99,18 @@ export function createSiteReader({ db, fleet, log }: SiteReaderDeps): () => Prom
   };
 }
 
-const listSites = (db: Db): Promise<SiteRow[]> =>
-  db
-    .selectFrom("channel_state")
-    .innerJoin("deployment", "deployment.id", "channel_state.deployment_id")
-    .innerJoin("project", "project.id", "channel_state.project_id")
-    .select(["deployment.id", "deployment.project_id", "deployment.channel", "deployment.pr_number"])
-    .where("channel_state.stopped", "=", false)
-    .where("deployment.status", "=", "running")
-    .where("deployment.artifact_kind", "=", "image")
-    .where("project.suspended_at", "is", null)
-    .where("project.deleting_at", "is", null)
-    .execute();
-
-async function listReplicas(db: Db, deploymentIds: readonly string[]): Promise<SiteTask[]> {
-  if (deploymentIds.length === 0) return [];
-  return await db
-    .selectFrom("task")
-    .select(["id", "owner_id", "replica", "epoch", "node_id"])
-    .select([
-      sql<boolean>`served_at is not null`.as("served"),
-      sql<boolean>`refused is not null`.as("refused"),
-      msAgo("retiring_at").as("retiring_ms_ago"),
-    ])
-    .where("owner_id", "=", sql<string>`any(${deploymentIds}::uuid[])`)
-    .where("kind", "=", "serve")
-    .where("desired", "=", "running")
-    .execute();
-}
-
 /** Replacements of the last hour, by deployment and slot, without those that served until another took over. */
 export async function countReplaced(
-  db: Db,
+  rows: Pick<ReplicaRows, "replaced">,
   deploymentIds: readonly string[],
   now: () => Date,
 ): Promise<Map<string, Replaced>> {
   const found = new Map<string, Replaced>();
-  if (deploymentIds.length === 0) return found;
-  const rows = await db
-    .selectFrom("task")
-    .select(({ fn }) => [
-      "owner_id",
-      "replica",
-      fn.countAll<number>().as("count"),
-      fn.min(msAgo("created_at")).as("last_ms_ago"),
-    ])
-    .where("owner_id", "=", sql<string>`any(${deploymentIds}::uuid[])`)
-    .where("cause", "is not", null)
-    .where((where) => where.or([where("served_at", "is", null), where("retiring_at", "is", null)]))
-    .where("created_at", ">", sql<Date>`now() - interval '1 hour'`)
-    .groupBy(["owner_id", "replica"])
-    .execute();
+  const replaced = await rows.replaced(deploymentIds);
   const readAt = now();
-  for (const { owner_id, replica, count, last_ms_ago } of rows) {
+  for (const { owner_id, replica, count, last_ms_ago } of replaced) {
     const slots = found.get(owner_id) ?? new Map<number, { count: number; lastAt: Date }>();
-    const lastAt = before(readAt, last_ms_ago ?? 0);
-    found.set(owner_id, slots.set(replica, { count: Number(count), lastAt }));
+    found.set(owner_id, slots.set(replica, { count, lastAt: before(readAt, last_ms_ago) }));
   }
   return found;
 }
@@ -186,16 +118,9 @@ export async function countReplaced(
 const before = (at: Date, ms: number): Date => new Date(at.getTime() - ms);
 
 /** Every name at which visitors may still reach a channel, by channel: also those that redirect, see `listNames`. */
-async function listHostsOf(db: Db, sites: readonly SiteRow[]): Promise<Map<string, string[]>> {
+async function listHostsOf(rows: ReplicaRows, sites: readonly SiteRow[]): Promise<Map<string, string[]>> {
   const hosts = new Map<string, string[]>();
-  if (sites.length === 0) return hosts;
-  const projectIds = [...new Set(sites.map(({ project_id }) => project_id))];
-  const rows = await db
-    .selectFrom("site_host")
-    .select(["host", "project_id", "channel", "pr_number"])
-    .where("project_id", "=", sql<string>`any(${projectIds}::uuid[])`)
-    .execute();
-  for (const row of rows) {
+  for (const row of await rows.names([...new Set(sites.map(({ project_id }) => project_id))])) {
     const own = hosts.get(channelOf(row));
     if (own === undefined) hosts.set(channelOf(row), [row.host]);
     else own.push(row.host);

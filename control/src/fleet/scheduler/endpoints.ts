@@ -2,6 +2,7 @@ import { explainPlacementQuery, explainPlacementReply } from "@svc/proto";
 import { ApiError } from "../../http/errors.ts";
 import { endpoint } from "../endpoint.ts";
 import { countReplaced } from "../replicas/read.ts";
+import { replicaRows } from "../replicas/rows.ts";
 import { replacedAt } from "../replicas/steps.ts";
 import { explainPlacement, type NextTry } from "./explain-facts.ts";
 
@@ -14,7 +15,9 @@ const explain = endpoint({
   reply: explainPlacementReply,
   errors: ["NOT_FOUND"],
   async handle({ clock, db, fleet }, { query }) {
-    const replaced = (await countReplaced(db, [query.deployment], () => clock.now())).get(query.deployment);
+    const replaced = (await countReplaced(replicaRows(db), [query.deployment], () => clock.now())).get(
+      query.deployment,
+    );
     const nextTry: NextTry = ({ replica, served_at }, endedAt) =>
       replacedAt(replaced?.get(replica), { served: served_at !== null, at: endedAt });
     const explained = await explainPlacement({ db, fleet, nextTry }, query.deployment);

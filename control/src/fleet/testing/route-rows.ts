@@ -1,5 +1,6 @@
 import type { HostRow, RouteRows, Scope } from "../routes/rows.ts";
 import { inFencedMemory } from "./fenced.ts";
+import { fleetNodes } from "./replica-rows.ts";
 import type { MemorySite, MemoryTables, Transact } from "./tables.ts";
 
 /** What is asked to tell where hosts lead, answered from memory. Sites there have containers, and no password. */
@@ -19,16 +20,7 @@ export const memoryRouteRows = (transact: Transact): RouteRows => ({
           ...{ id, owner_id: ownerId, node_id: nodeId, retiring_at: retiringAt },
         }));
     }),
-  nodes: (ids) =>
-    transact(({ tables }) => {
-      const nodes = [...tables.nodes.values()].filter(({ id, role }) => role === "node" && (ids?.includes(id) ?? true));
-      return new Map(
-        nodes.map(({ id, lifecycle, drain, quarantinedAt }) => [
-          id,
-          { id, lifecycle, drain, quarantined_at: quarantinedAt, engine_stalled: false },
-        ]),
-      );
-    }),
+  nodes: (ids) => transact(({ tables }) => fleetNodes(tables, ids)),
   projectsOf: (taskIds) =>
     transact(({ tables }) => {
       const tasks = taskIds.flatMap((id) => tables.tasks.get(id) ?? []);

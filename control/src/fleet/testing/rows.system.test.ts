@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LeaderOutdated } from "../cluster/fenced.ts";
+import type { ReplicaStep, Site } from "../replicas/steps.ts";
 import { memoryStage, postgresStage, type Stage } from "./stage.ts";
 
 /* What leaders may count on, of rows in Postgres and of those in memory alike: the simulator believes the latter. */
@@ -267,6 +268,162 @@ describe.each([
       expect(await stage.taskOf(task)).toMatchObject({ nodeId: null });
       await stage.routes.place(epoch, placed);
       expect(await stage.taskOf(task)).toMatchObject({ nodeId: node });
+    });
+  });
+
+  describe("for sites and their replicas", () => {
+    const slotsOf = async (deploymentId: string) =>
+      (await stage.replicas.tasks([deploymentId])).sort((a, b) => a.epoch - b.epoch);
+    /** A site as somebody read it. */
+    const readSite = async (deploymentId: string): Promise<Site> => ({
+      ...{ deploymentId, replicas: 2, replaced: new Map() },
+      running: (await slotsOf(deploymentId)).map((task) => ({
+        ...{ taskId: task.id, slot: task.replica, epoch: task.epoch, nodeId: task.node_id, node: "present" },
+        ...{ connected: true, hasNoRoom: task.refused, serving: true, served: task.served, published: true },
+        ...{ endedAt: null, retiring: task.retiring_ms_ago !== null, retiringSince: null, unroutedAt: null },
+      })),
+    });
+    const by = () => ({ epoch, drainMs: 5_000 });
+
+    test("a channel that is to be up is listed, with how much it is to have and its names", async () => {
+      const [one, stopped] = [await stage.newSite(), await stage.newSite({ stopped: true })];
+      const sites = await stage.replicas.sites();
+      const { deploymentId: id, projectId: project_id } = one;
+      expect(sites).toContainEqual({ id, project_id, channel: "production", pr_number: null });
+      expect(sites.map((site) => site.id)).not.toContain(stopped.deploymentId);
+      expect(await stage.replicas.sizes([id])).toEqual([{ id, replicas: 2 }]);
+      expect(await stage.replicas.sizes([])).toEqual([]);
+      const { host } = one;
+      expect(await stage.replicas.names([project_id])).toContainEqual({
+        ...{ host, project_id, channel: "production", pr_number: null },
+      });
+      expect(await stage.replicas.names([])).toEqual([]);
+    });
+
+    test("edges count that visitors may reach: those that came and are not cordoned", async () => {
+      const edge = { role: "edge", seenAt: new Date() } as const;
+      const reached = await stage.newNode(edge);
+      const others = [
+        await stage.newNode({ role: "edge" }),
+        await stage.newNode({ ...edge, schedulable: false }),
+        await stage.newNode({ ...edge, lifecycle: "fenced" }),
+        await stage.newNode({ seenAt: new Date() }),
+      ];
+      const edges = await stage.replicas.edges();
+      expect(edges).toContain(reached);
+      for (const id of others) expect(edges).not.toContain(id);
+      expect((await stage.replicas.nodes()).has(reached)).toBe(false);
+    });
+
+    test("what was made in place of others counts, unless it served until another took over", async () => {
+      const { deploymentId } = await stage.newSite();
+      const made = { deploymentId, replica: 1, cause: "ended" };
+      await stage.newTask({ deploymentId, replica: 0 });
+      await stage.newTask({ ...made, isServed: true, isRetiring: true });
+      await stage.newTask({ ...made, isServed: true, desired: "removed" });
+      await stage.newTask({ ...made, isRetiring: true });
+      const [replaced, ...rest] = await stage.replicas.replaced([deploymentId]);
+      expect(rest).toEqual([]);
+      expect(replaced).toMatchObject({ owner_id: deploymentId, replica: 1, count: 2 });
+      expect(replaced?.last_ms_ago).toBeGreaterThanOrEqual(0);
+      expect(await stage.replicas.replaced([])).toEqual([]);
+    });
+
+    test("that a container has served is kept once, by the newest leader alone", async () => {
+      const { deploymentId } = await stage.newSite();
+      const [id, other] = [await stage.newTask({ deploymentId }), await stage.newTask({ deploymentId })];
+      await expect(stage.replicas.noteServed(epoch - 1n, [id])).rejects.toBeInstanceOf(LeaderOutdated);
+      expect(await stage.taskOf(id)).toMatchObject({ isServed: false });
+      await stage.replicas.noteServed(epoch, [id]);
+      await stage.replicas.noteServed(epoch, [id]);
+      expect(await stage.taskOf(id)).toMatchObject({ isServed: true });
+      expect(await stage.taskOf(other)).toMatchObject({ isServed: false });
+    });
+
+    test("steps are carried out on what they were decided on, all of them, and once", async () => {
+      const { deploymentId } = await stage.newSite();
+      const [kept, leaving, over] = [
+        await stage.newTask({ deploymentId, replica: 0 }),
+        await stage.newTask({ deploymentId, replica: 1 }),
+        await stage.newTask({ deploymentId, replica: 1, isRetiring: true }),
+      ];
+      const site = await readSite(deploymentId);
+      const steps: ReplicaStep[] = [
+        { do: "replace", deploymentId, slot: 1, cause: "ended" },
+        { do: "retire", deploymentId, taskId: leaving },
+        { do: "remove", deploymentId, taskId: over, why: "another one serves" },
+      ];
+      await expect(stage.replicas.carryOut({ ...by(), epoch: epoch - 1n }, site, steps)).rejects.toBeInstanceOf(
+        LeaderOutdated,
+      );
+      expect(await stage.replicas.carryOut(by(), site, steps)).toBe(true);
+      // Once more, as a leader would that did not hear of it.
+      expect(await stage.replicas.carryOut(by(), site, steps)).toBe(false);
+      expect(await stage.taskOf(kept)).toMatchObject({ desired: "running", isRetiring: false });
+      expect(await stage.taskOf(leaving)).toMatchObject({ desired: "running", isRetiring: true });
+      expect(await stage.taskOf(over)).toMatchObject({ desired: "removed", drainSeconds: 25 });
+      const slots = await slotsOf(deploymentId);
+      expect(slots.map(({ replica }) => replica)).toEqual([0, 1, 1]);
+      const [, , made] = slots;
+      expect(await stage.taskOf(made?.id ?? "")).toMatchObject({ cause: "ended", isServed: false, nodeId: null });
+      expect(slots[1]?.retiring_ms_ago).toBeGreaterThanOrEqual(0);
+      expect(await stage.linesOf(deploymentId)).toEqual(["replica-replaced"]);
+    });
+
+    test("nothing is done to a site that is not served, or is another one by now", async () => {
+      const [stopped, changed] = [await stage.newSite({ stopped: true }), await stage.newSite()];
+      for (const { deploymentId } of [stopped, changed]) {
+        const taskId = await stage.newTask({ deploymentId, replica: 0 });
+        const site = await readSite(deploymentId);
+        const steps: ReplicaStep[] = [{ do: "retire", deploymentId, taskId }];
+        if (deploymentId === changed.deploymentId) await stage.newTask({ deploymentId, replica: 1 });
+        expect(await stage.replicas.carryOut(by(), site, steps)).toBe(false);
+        expect(await stage.taskOf(taskId)).toMatchObject({ isRetiring: false });
+      }
+    });
+  });
+
+  describe("for links of machines", () => {
+    const at = (second: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, second));
+
+    test("the last line about its link counts, whatever else is told of a machine", async () => {
+      const [lost, back, fresh] = [
+        await stage.newNode({ seenAt: at(10) }),
+        await stage.newNode({ seenAt: at(30) }),
+        await stage.newNode(),
+      ];
+      const line = (nodeId: string, kind: string, second: number) => ({ nodeId, kind, at: at(second) });
+      await stage.links.add([line(lost, "connected", 5), line(back, "unreachable", 20), line(fresh, "joined", 1)]);
+      await stage.links.add([line(lost, "unreachable", 20), line(lost, "cordoned", 25)]);
+      const all = [lost, back, fresh];
+      const byId = <T extends { node_id: string }>(rows: readonly T[]) =>
+        new Map(rows.map((row) => [row.node_id, row]));
+      const links = byId(await stage.links.lastLinks(all));
+      expect([links.get(lost)?.kind, links.get(back)?.kind, links.has(fresh)]).toEqual([
+        ...["unreachable", "unreachable", false],
+      ]);
+      expect((await stage.links.withHistory(all)).sort()).toEqual([...all].sort());
+      expect(await stage.links.withHistory([await stage.newNode()])).toEqual([]);
+      const said = byId(await stage.storms.lastLinks(all));
+      expect(said.get(lost)).toMatchObject({ kind: "unreachable", is_last: true });
+      expect(said.get(back)).toMatchObject({ kind: "unreachable", is_last: false });
+      expect(said.has(fresh)).toBe(false);
+      expect(said.get(lost)?.ms_ago).toBeGreaterThan(0);
+    });
+
+    test("machines in use have a history, and nodes that came count when many are lost", async () => {
+      const [came, never, fenced, edge] = [
+        await stage.newNode({ seenAt: at(1) }),
+        await stage.newNode(),
+        await stage.newNode({ seenAt: at(1), lifecycle: "fenced" }),
+        await stage.newNode({ seenAt: at(1), role: "edge" }),
+      ];
+      const machines = (await stage.links.machines()).map(({ id }) => id);
+      expect(machines).toEqual(expect.arrayContaining([came, never, edge]));
+      expect(machines).not.toContain(fenced);
+      const nodes = await stage.storms.nodes();
+      expect(nodes).toContain(came);
+      for (const id of [never, fenced, edge]) expect(nodes).not.toContain(id);
     });
   });
 

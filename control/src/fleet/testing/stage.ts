@@ -6,38 +6,48 @@ import type { Deployment, Node } from "../../stores/db/tables.ts";
 import { lockWaits } from "../../stores/db/testing.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import { raiseFence } from "../cluster/fenced.ts";
-import { type DrainRows, drainRows } from "../nodes/drain/store.ts";
-import { type LostRows, lostRows } from "../nodes/fence/store.ts";
-import { type RouteRows, routeRows } from "../routes/rows.ts";
-import { type SchedulerRows, schedulerRows } from "../scheduler/store.ts";
+import { type FleetRows, fleetRows } from "../leading.ts";
 import { removeTasks } from "../tasks/change.ts";
-import { memoryDrainRows } from "./drain-rows.ts";
 import { raiseMemoryFence } from "./fenced.ts";
-import { memoryLostRows } from "./lost-rows.ts";
-import { memoryRouteRows } from "./route-rows.ts";
-import { memorySchedulerRows } from "./scheduler-rows.ts";
+import { memoryFleetRows } from "./fleet-rows.ts";
 import { MemoryTables, type MemoryTask, type Transact } from "./tables.ts";
 
 /** A drain cordons as well. */
 const cordoned = ({ drain = "none" }: Partial<Pick<Node, "drain">>) => ({ schedulable: drain === "none" });
 
 /** A task as every store tells of it. */
-export interface SeenTask extends Pick<MemoryTask, "desired" | "drainSeconds" | "nodeId" | "refused"> {
+export interface SeenTask extends Pick<MemoryTask, "desired" | "drainSeconds" | "nodeId" | "refused" | "cause"> {
   isReaped: boolean;
+  isServed: boolean;
+  isRetiring: boolean;
 }
 
+interface NodeValues extends Partial<Pick<Node, "role" | "lifecycle" | "drain" | "schedulable">> {
+  /** When it last came; never unless given. */
+  seenAt?: Date | null;
+}
+
+interface TaskValues {
+  drainSeconds?: number;
+  desired?: MemoryTask["desired"];
+  deploymentId?: string;
+  replica?: number;
+  cause?: string | null;
+  isServed?: boolean;
+  isRetiring?: boolean;
+}
+
+/** What a site's deployment is to have. */
+const sized = { replicas: 2, drainSeconds: 30 } as const;
+
 /** Rows of one kind of store, as a test of what they promise sets them up and looks at them. */
-export interface Stage extends AsyncDisposable {
-  scheduler: SchedulerRows;
-  drains: DrainRows;
-  lost: LostRows;
-  routes: RouteRows;
-  newNode(values?: Partial<Pick<Node, "role" | "lifecycle" | "drain" | "schedulable">>): Promise<string>;
+export interface Stage extends AsyncDisposable, FleetRows {
+  newNode(values?: NodeValues): Promise<string>;
   newDeployment(status: Deployment["status"]): Promise<string>;
-  /** A host of a project of its own, whose channel serves a deployment with an image. */
+  /** A host of a project of its own, whose channel serves a deployment with an image, two containers and half a minute for drains. */
   newSite(values?: { stopped?: boolean }): Promise<{ host: string; projectId: string; deploymentId: string }>;
   /** A container of a deployment that runs, unless another one is given. */
-  newTask(values?: { drainSeconds?: number; desired?: MemoryTask["desired"]; deploymentId?: string }): Promise<string>;
+  newTask(values?: TaskValues): Promise<string>;
   /** The drain of a machine, what its history says, and the phases of a deployment's timeline. */
   drainOf(nodeId: string): Promise<Node["drain"]>;
   linesOf(id: string): Promise<string[]>;
@@ -61,19 +71,32 @@ export async function postgresStage(): Promise<Stage> {
   const deployments = new Map<string, Deployment>();
   let made = 0;
   return {
-    ...{ scheduler: schedulerRows(db), drains: drainRows(db), lost: lostRows(db), routes: routeRows(db) },
+    ...fleetRows(db),
     async newDeployment(status) {
       const deployment = await api.newDeployment(project, { status });
       deployments.set(deployment.id, deployment);
       return deployment.id;
     },
-    async newNode(values = {}) {
+    async newNode({ seenAt, ...values } = {}) {
       const row = { role: "node" as const, name: `machine-${++made}`, labels: "{}", ...cordoned(values), ...values };
-      return (await db.insertInto("node").values(row).returning("id").executeTakeFirstOrThrow()).id;
+      return (
+        await db
+          .insertInto("node")
+          .values({ ...row, last_seen_at: seenAt ?? null })
+          .returning("id")
+          .executeTakeFirstOrThrow()
+      ).id;
     },
     async newSite({ stopped = false } = {}) {
       const own = await api.newProject(await api.newUser());
-      const deployment = await api.newDeployment(own, { status: "running", artifact_kind: "image" });
+      const deployment = await api.newDeployment(own, {
+        ...{ status: "running", artifact_kind: "image", artifact_repository: "projects/shop" },
+        artifact_digest: `sha256:${"0".repeat(64)}`,
+        manifest: {
+          ...{ version: 2, app: { name: "Shop", type: "ssr", port: 3000, replicas: sized.replicas } },
+          drain: { seconds: sized.drainSeconds },
+        },
+      });
       deployments.set(deployment.id, deployment);
       // A project has one from the beginning.
       const hosts = db.selectFrom("site_host").select("host").where("project_id", "=", own.id);
@@ -85,15 +108,22 @@ export async function postgresStage(): Promise<Stage> {
         .execute();
       return { host, projectId: own.id, deploymentId: deployment.id };
     },
-    async newTask({ drainSeconds = 0, desired = "running", deploymentId = "" } = {}) {
-      const { id } = await api.newTask(deployments.get(deploymentId) ?? running, { replica: ++made, desired });
-      await db.updateTable("task").set({ drain_seconds: drainSeconds }).where("id", "=", id).execute();
+    async newTask({ drainSeconds = 0, desired = "running", deploymentId = "", replica = ++made, ...values } = {}) {
+      const { id } = await api.newTask(deployments.get(deploymentId) ?? running, { replica, desired });
+      const { cause = null, isServed = false, isRetiring = false } = values;
+      await db
+        .updateTable("task")
+        .set({ drain_seconds: drainSeconds, cause })
+        .set({ served_at: isServed ? sql<Date>`now()` : null, retiring_at: isRetiring ? sql<Date>`now()` : null })
+        .where("id", "=", id)
+        .execute();
       return id;
     },
     async taskOf(id) {
       const row = await db.selectFrom("task").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
-      const { desired, drain_seconds: drainSeconds, node_id: nodeId, refused } = row;
-      return { desired, drainSeconds, nodeId, refused, isReaped: row.reaped_at !== null };
+      const { desired, drain_seconds: drainSeconds, node_id: nodeId, refused, cause } = row;
+      const marks = { isServed: row.served_at !== null, isRetiring: row.retiring_at !== null };
+      return { desired, drainSeconds, nodeId, refused, cause, isReaped: row.reaped_at !== null, ...marks };
     },
     async drainOf(nodeId) {
       return (await db.selectFrom("node").select("drain").where("id", "=", nodeId).executeTakeFirstOrThrow()).drain;
@@ -133,18 +163,17 @@ export async function memoryStage(): Promise<Stage> {
   const transact: Transact = async (work) => work({ tables, now: systemClock.now(), notify: () => {} });
   let made = 0;
   return {
-    ...{ scheduler: memorySchedulerRows(transact), drains: memoryDrainRows(transact), lost: memoryLostRows(transact) },
-    routes: memoryRouteRows(transact),
+    ...memoryFleetRows(transact),
     async newDeployment(status) {
       const id = tables.id("d");
-      tables.deployments.set(id, { id, projectId: "p1", status });
+      tables.deployments.set(id, { id, projectId: "p1", status, ...sized });
       return id;
     },
-    async newNode(values = {}) {
+    async newNode({ seenAt = null, ...values } = {}) {
       const id = tables.id("n");
       tables.nodes.set(id, {
         ...{ id, role: "node", lifecycle: "active", schedulable: true, drain: "none", drainGeneration: 0 },
-        ...{ drainDeadline: null, quarantinedAt: null, diskFull: false, seenAt: null },
+        ...{ drainDeadline: null, quarantinedAt: null, diskFull: false, seenAt, createdAt: systemClock.now() },
         ...cordoned(values),
         ...values,
       });
@@ -153,31 +182,25 @@ export async function memoryStage(): Promise<Stage> {
     async newSite({ stopped = false } = {}) {
       const [projectId, deploymentId] = [tables.id("p"), tables.id("d")];
       const host = `${projectId}.svc.test`;
-      tables.deployments.set(deploymentId, { id: deploymentId, projectId, status: "running" });
+      tables.deployments.set(deploymentId, { id: deploymentId, projectId, status: "running", ...sized });
       tables.sites.set(host, { host, projectId, deploymentId, stopped });
       return { host, projectId, deploymentId };
     },
-    async newTask({ drainSeconds = 0, desired = "running", deploymentId = "d1" } = {}) {
-      const task = tables.insert({
-        ...{
-          projectId: tables.deployments.get(deploymentId)?.projectId ?? "p1",
-          kind: "serve",
-          ownerKind: "deployment",
-          ownerId: deploymentId,
-          channel: "production",
-        },
-        ...{ replica: ++made, specHash: "h", cause: null, createdAt: systemClock.now() },
-        ...{ memoryMb: 256, cpuMillicores: 500, pidsLimit: 100, storageMb: 512 },
-        ...{ reservedMemoryMb: 256, reservedCpuMillicores: 500 },
-      });
+    async newTask({ deploymentId = "d1", replica = ++made, cause = null, ...values } = {}) {
+      const projectId = tables.deployments.get(deploymentId)?.projectId ?? "p1";
+      const now = systemClock.now();
+      const task = tables.insertContainer({ projectId, deploymentId, replica, cause, createdAt: now });
+      const { drainSeconds = 0, desired = "running", isServed = false, isRetiring = false } = values;
       Object.assign(task, { drainSeconds, desired });
+      Object.assign(task, { servedAt: isServed ? now : null, retiringAt: isRetiring ? now : null });
       return task.id;
     },
     async taskOf(id) {
       const task = tables.tasks.get(id);
       if (task === undefined) throw new Error(`there is no task ${id}`);
-      const { desired, drainSeconds, nodeId, refused, reapedAt } = task;
-      return { desired, drainSeconds, nodeId, refused, isReaped: reapedAt !== null };
+      const { desired, drainSeconds, nodeId, refused, cause, reapedAt, servedAt, retiringAt } = task;
+      const marks = { isServed: servedAt !== null, isRetiring: retiringAt !== null };
+      return { desired, drainSeconds, nodeId, refused, cause, isReaped: reapedAt !== null, ...marks };
     },
     drainOf: async (nodeId) => tables.nodes.get(nodeId)?.drain ?? "none",
     linesOf: async (id) => tables.lines.filter(({ of }) => of === id).map(({ what }) => what),

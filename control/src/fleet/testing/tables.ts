@@ -29,6 +29,17 @@ export interface MemoryTask {
   reapedAt: Date | null;
 }
 
+/** A container for one slot of a deployment. */
+export interface NewContainer extends Pick<MemoryTask, "projectId" | "replica" | "cause" | "createdAt"> {
+  deploymentId: string;
+}
+
+/** What a container takes where nobody says otherwise. */
+export const usualLimits = {
+  ...{ memoryMb: 256, cpuMillicores: 500, pidsLimit: 100, storageMb: 512 },
+  ...{ reservedMemoryMb: 256, reservedCpuMillicores: 500 },
+} as const;
+
 /** What is filled in by itself. */
 type Defaults =
   | "id"
@@ -53,6 +64,7 @@ export interface MemoryNode {
   drainDeadline: Date | null;
   quarantinedAt: Date | null;
   diskFull: boolean;
+  readonly createdAt: Date;
   /** When it last came; null: it never did. */
   seenAt: Date | null;
 }
@@ -62,6 +74,9 @@ export interface MemoryDeployment {
   readonly id: string;
   readonly projectId: string;
   status: Deployment["status"];
+  /** What its manifest says: how many containers it is to have, and how long they may serve what is open once they are replaced. */
+  readonly replicas: number;
+  readonly drainSeconds: number;
 }
 
 /** A host, and what its channel serves. */
@@ -97,9 +112,10 @@ export class MemoryTables {
   private nextEpoch = 1;
   private nextId = 1;
 
-  /** An id that no other row has. */
+  /** An id that no other row has, of the form that rows in Postgres have. `kind`: a letter. */
   id(kind: string): string {
-    return `${kind}${this.nextId++}`;
+    const code = kind.charCodeAt(0).toString(16);
+    return `${code}000000-0000-4000-8000-${String(this.nextId++).padStart(12, "0")}`;
   }
 
   insert(task: NewMemoryTask): MemoryTask {
@@ -118,6 +134,19 @@ export class MemoryTables {
     this.tasks.set(row.id, row);
     this.open.set(row.id, row);
     return row;
+  }
+
+  /** As its deployment's manifest says. */
+  insertContainer({ deploymentId, ...rest }: NewContainer): MemoryTask {
+    return this.insert({
+      ...{ ...rest, ownerKind: "deployment", ownerId: deploymentId, kind: "serve", channel: "production" },
+      ...{ specHash: `spec of ${deploymentId}`, ...usualLimits },
+    });
+  }
+
+  /** The last line about one of `kinds`; null: there is none. */
+  lastLine(of: string, kinds: readonly string[]): MemoryLine | null {
+    return this.lines.findLast((line) => line.of === of && kinds.includes(line.what)) ?? null;
   }
 
   reap(id: string, at: Date): void {

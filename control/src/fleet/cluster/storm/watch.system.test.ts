@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { createLog } from "../../../log.ts";
 import { type TestDatabase, testDatabase } from "../../../stores/db/testing.ts";
 import { insertNodeEvents } from "../../nodes/events/store.ts";
+import { stormRows } from "./store.ts";
 import { createStormWatch } from "./watch.ts";
 
 /* A leader that has led for long, and began to watch when these nodes were away already. */
@@ -38,7 +39,7 @@ async function newNodes(...cameMinutesAgo: number[]): Promise<string[]> {
 
 const watch = () =>
   createStormWatch({
-    db: database.db,
+    rows: stormRows(database.db),
     fleet: {
       nodeLink: () => ({ link: "unreachable", since: minutesAgo(60) }),
       wasAwayAtFirst: () => true,

@@ -1,14 +1,12 @@
-import { sql } from "kysely";
 import type { Log } from "../../../log.ts";
-import type { Db } from "../../../stores/db/pool.ts";
 import type { Leadership } from "../../../stores/etcd/index.ts";
 import type { Fleet } from "../fleet.ts";
 import { type ClusterStatusValue, keys } from "../keys.ts";
-import { linkKinds } from "../link-kinds.ts";
 import { type Storm, stormNode, stormOf } from "./rules.ts";
+import type { StormRows } from "./store.ts";
 
 export interface StormWatchDeps {
-  db: Db;
+  rows: StormRows;
   fleet: Pick<Fleet, "nodeLink" | "now" | "status" | "wasAwayAtFirst">;
   leadership: Pick<Leadership, "txn">;
   leaderId: string;
@@ -25,21 +23,14 @@ export interface StormWatch {
 }
 
 export function createStormWatch(deps: StormWatchDeps): StormWatch {
-  const { db, fleet, leadership, leaderId, leadingSince, log } = deps;
+  const { rows, fleet, leadership, leaderId, leadingSince, log } = deps;
   let known: readonly string[] = [];
   // When a leader noted the loss of what was away before this replica looked; null: nobody has.
   const notedLostAt = new Map<string, Date | null>();
 
   return {
     async look() {
-      const rows = await db
-        .selectFrom("node")
-        .select("id")
-        .where("role", "=", "node")
-        .where("lifecycle", "=", "active")
-        .where("last_seen_at", "is not", null)
-        .execute();
-      const ids = rows.map(({ id }) => id);
+      const ids = await rows.nodes();
       await learn(ids.filter((id) => isLongAway(id) && !notedLostAt.has(id)));
       known = ids;
       const storm = current();
@@ -66,18 +57,7 @@ export function createStormWatch(deps: StormWatchDeps): StormWatch {
   /** Once for each of them: as long as they stay away, only this leader adds to their history. */
   async function learn(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return;
-    const lines = await db
-      .selectFrom("node_event")
-      .innerJoin("node", "node.id", "node_event.node_id")
-      .distinctOn("node_id")
-      .select(["node_id", "kind", sql<number>`extract(epoch from now() - at)::float8 * 1000`.as("ms_ago")])
-      // One that has come since then went again, and nobody noted that.
-      .select(sql<boolean>`at >= last_seen_at`.as("is_last"))
-      .where("node_id", "=", sql<string>`any(${ids}::uuid[])`)
-      .where("kind", "in", [...linkKinds])
-      .orderBy("node_id")
-      .orderBy("node_event.id", "desc")
-      .execute();
+    const lines = await rows.lastLinks(ids);
     const readAt = fleet.now().getTime();
     for (const id of ids) notedLostAt.set(id, null);
     for (const { node_id, kind, ms_ago, is_last } of lines)

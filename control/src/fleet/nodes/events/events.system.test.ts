@@ -1,6 +1,7 @@
 import type { NodeAxes } from "@svc/proto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type TestDatabase, testDatabase } from "../../../stores/db/testing.ts";
+import { linkRows } from "./link-rows.ts";
 import { createLinkHistory } from "./links.ts";
 import { expireNodeEvents, insertNodeEvents, listNodeEvents } from "./store.ts";
 
@@ -23,7 +24,7 @@ test("the history of a link has each change once, whoever leads", async () => {
     link: "unreachable",
     since: new Date("2030-01-01T00:00:00Z"),
   };
-  const deps = { db: database.db, fleet: { nodeLink: () => state } };
+  const deps = { rows: linkRows(database.db), fleet: { nodeLink: () => state } };
   const look = createLinkHistory(deps);
   await look();
   expect(await kinds(id)).toEqual(["joined"]);

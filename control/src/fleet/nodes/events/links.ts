@@ -1,8 +1,8 @@
 import type { NodeAxes } from "@svc/proto";
-import type { Db } from "../../../stores/db/pool.ts";
 import type { Fleet } from "../../cluster/fleet.ts";
 import { linkKinds } from "../../cluster/link-kinds.ts";
-import { insertNodeEvents, type NewNodeEvent } from "./store.ts";
+import type { LinkRows } from "./link-rows.ts";
+import type { NewNodeEvent } from "./store.ts";
 
 export type LinkKind = (typeof linkKinds)[number];
 
@@ -20,24 +20,26 @@ const idsPerQuery = 1_000;
  * Keeps the history of links: each call compares every machine's link with its last line, and adds what is new. What was
  * written last is remembered between the calls, so that a calm fleet costs one short query.
  */
-export function createLinkHistory({ db, fleet }: { db: Db; fleet: Pick<Fleet, "nodeLink"> }): () => Promise<void> {
+export function createLinkHistory({
+  rows,
+  fleet,
+}: {
+  rows: LinkRows;
+  fleet: Pick<Fleet, "nodeLink">;
+}): () => Promise<void> {
   const lastOf = new Map<string, LinkKind | null>();
   return async () => {
-    const rows = await db
-      .selectFrom("node")
-      .select(["id", "created_at", "quarantined_at"])
-      .where("lifecycle", "=", "active")
-      .execute();
-    const present = new Set(rows.map(({ id }) => id));
+    const machines = await rows.machines();
+    const present = new Set(machines.map(({ id }) => id));
     for (const id of lastOf.keys()) if (!present.has(id)) lastOf.delete(id);
     const joined = await learn(
-      db,
+      rows,
       lastOf,
-      rows.filter(({ id }) => !lastOf.has(id)),
+      machines.filter(({ id }) => !lastOf.has(id)),
     );
     const events: NewNodeEvent[] = [...joined];
     const next = new Map<string, LinkKind>();
-    for (const { id, quarantined_at } of rows) {
+    for (const { id, quarantined_at } of machines) {
       if (quarantined_at !== null) continue;
       const { link, since } = fleet.nodeLink(id);
       const kind = linkEvent(lastOf.get(id) ?? null, link);
@@ -45,14 +47,14 @@ export function createLinkHistory({ db, fleet }: { db: Db; fleet: Pick<Fleet, "n
       next.set(id, kind);
       events.push({ nodeId: id, kind, at: since });
     }
-    await insertNodeEvents(db, events);
+    if (events.length > 0) await rows.add(events);
     for (const [id, kind] of next) lastOf.set(id, kind);
   };
 }
 
 /** Reads how the machines were last seen into `lastOf`. Returns the first lines of those that have no history yet. */
 async function learn(
-  db: Db,
+  rows: LinkRows,
   lastOf: Map<string, LinkKind | null>,
   unknown: readonly { id: string; created_at: Date }[],
 ): Promise<NewNodeEvent[]> {
@@ -60,19 +62,8 @@ async function learn(
   for (let at = 0; at < unknown.length; at += idsPerQuery) {
     const batch = unknown.slice(at, at + idsPerQuery);
     const ids = batch.map(({ id }) => id);
-    const [links, known] = await Promise.all([
-      db
-        .selectFrom("node_event")
-        .distinctOn("node_id")
-        .select(["node_id", "kind"])
-        .where("node_id", "in", ids)
-        .where("kind", "in", [...linkKinds])
-        .orderBy("node_id")
-        .orderBy("id", "desc")
-        .execute(),
-      db.selectFrom("node_event").select("node_id").distinct().where("node_id", "in", ids).execute(),
-    ]);
-    const withHistory = new Set(known.map(({ node_id }) => node_id));
+    const [links, known] = await Promise.all([rows.lastLinks(ids), rows.withHistory(ids)]);
+    const withHistory = new Set(known);
     for (const { id, created_at } of batch) {
       lastOf.set(id, null);
       if (!withHistory.has(id)) first.push({ nodeId: id, kind: "joined", at: created_at });

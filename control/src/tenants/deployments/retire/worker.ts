@@ -3,6 +3,7 @@ import type { Clock } from "@svc/runtime/clock";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { keys, observationValue } from "../../../fleet/cluster/keys.ts";
 import { haveEdgesLeft, type IsLeft } from "../../../fleet/routes/left.ts";
+import { edgesInRotation } from "../../../fleet/routes/progress.ts";
 import { findChannelState } from "../../../fleet/routes/store.ts";
 import { removeTasks } from "../../../fleet/tasks/change.ts";
 import type { DeploymentAndProject } from "../../../fleet/tasks/deployment.ts";
@@ -60,7 +61,8 @@ export function retireWorker(deps: RetireDeps): WorkHandler {
     const isLeft: IsLeft = (route) =>
       route?.proxy === undefined ||
       (route.deploymentId !== deploymentId && !route.proxy.upstreams.some((each) => upstreams.has(each)));
-    if (!(await haveEdgesLeft(deps, hosts, isLeft))) return { retryAfterMs: recheckMs, refund: true };
+    if (!(await haveEdgesLeft({ ...deps, edges: () => edgesInRotation(db) }, hosts, isLeft)))
+      return { retryAfterMs: recheckMs, refund: true };
     const leftMs = upstreams.size === 0 ? 0 : drainMs - (await drainedForMs(db, item.id));
     if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs), refund: true };
     await db.transaction().execute(async (tx) => {

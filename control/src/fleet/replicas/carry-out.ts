@@ -1,6 +1,4 @@
 import { sql } from "kysely";
-import type { Log } from "../../log.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
 import { notify } from "../../stores/db/notify.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import { inFencedTransaction } from "../cluster/fenced.ts";
@@ -11,16 +9,6 @@ import { drainSecondsAfter, drainSecondsIn } from "../tasks/drain.ts";
 import { holdToMake, makeContainers } from "./make.ts";
 import type { Cause, ReplicaStep, Site } from "./steps.ts";
 
-interface ApplyDeps {
-  db: Db;
-  log: Log;
-  metrics?: Pick<Metrics, "replicasReplaced"> | undefined;
-  /** Of the leadership under which the steps were decided. */
-  epoch: bigint;
-  /** How long what is removed has had since no edge sends anybody there. */
-  drainMs: number;
-}
-
 const because: Readonly<Record<Cause, string>> = {
   missing: "it was not there",
   ended: "its container has ended for good",
@@ -30,17 +18,21 @@ const because: Readonly<Record<Cause, string>> = {
   "node draining": "its node is being emptied",
 };
 
-/**
- * Carries out the steps of one site, all or none. They were decided on what was there a moment ago: when the site is
- * not served any more, or its replicas are others by now, nothing is done, and the next round decides anew.
- */
-export async function applySteps(
-  { db, log, epoch, drainMs, metrics }: ApplyDeps,
+/** Under which leadership steps were decided, and how long what is removed has had since no edge sends anybody there. */
+export interface DecidedBy {
+  epoch: bigint;
+  drainMs: number;
+}
+
+/** See `ReplicaRows.carryOut`. */
+export async function carryOutInPostgres(
+  db: Db,
+  { epoch, drainMs }: DecidedBy,
   site: Site,
   steps: readonly ReplicaStep[],
-) {
+): Promise<boolean> {
   const { deploymentId } = site;
-  const done = await inFencedTransaction(db, epoch, async (tx) => {
+  return await inFencedTransaction(db, epoch, async (tx) => {
     // Whoever holds the site's owner or project for long holds up this site, and the others only for a moment.
     await sql`set local lock_timeout = '1s'`.execute(tx);
     const found = await findDeployment(tx, deploymentId);
@@ -71,11 +63,6 @@ export async function applySteps(
     }
     return true;
   });
-  if (!done) return;
-  for (const step of steps) {
-    if (step.do === "replace") metrics?.replicasReplaced.inc({ cause: step.cause });
-    log.info({ ...step }, "replica");
-  }
 }
 
 /** Whether the site's replicas are those that the decision rests on. */

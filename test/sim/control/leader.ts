@@ -1,0 +1,57 @@
+import type { Log } from "@svc/agent/log";
+import { LeaderOutdated } from "@svc/control/fleet/cluster/fenced";
+import { keys } from "@svc/control/fleet/cluster/keys";
+import { takeOver } from "@svc/control/fleet/cluster/take-over";
+import { leadFleet } from "@svc/control/fleet/leading";
+import { raiseMemoryFence } from "@svc/control/fleet/testing/fenced";
+import { memoryFleetRows } from "@svc/control/fleet/testing/fleet-rows";
+import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/etcd/errors";
+import type { Leadership } from "@svc/control/stores/etcd/index";
+import { virtualClock, virtualRandom } from "../kernel/ports.ts";
+import { virtualLog } from "../machines/log.ts";
+import { DatabaseError } from "../stores/postgres.ts";
+import type { Replica } from "./replica.ts";
+import { transactOf } from "./transact.ts";
+
+/** Sites have no password here. */
+const gateSecret = Buffer.alloc(32);
+
+/** What a leader does for the fleet, as the product does it. */
+export async function lead(replica: Replica, leadership: Leadership): Promise<void> {
+  const { process, fleet, etcd, listener, world, id: leaderId, clusterEpoch } = replica;
+  const { epoch, signal } = leadership;
+  const leadingSince = fleet.now();
+  const transact = transactOf(replica);
+  const clock = virtualClock(process);
+  const log = watchedLog(replica);
+  const onError = (error: unknown) => void (!isPassing(error) && process.onUncaught(error));
+  const leaseId = world.etcd.get(keys.leader)?.leaseId ?? 0n;
+  const { scope } = process;
+  world.heldLeases.set(leaseId, {
+    get isHolderAlive() {
+      return !scope.isOver;
+    },
+    isHeld: leadership.isHeld,
+  });
+  signal.addEventListener("abort", () => world.heldLeases.delete(leaseId));
+  const raise = () => raiseMemoryFence(transact, epoch);
+  if (!(await takeOver({ clock, random: virtualRandom(process), raise, log }, leadership))) return;
+  await leadFleet({
+    ...{ clock, rows: memoryFleetRows(transact), etcd, fleet, leadership, leaderId, leadingSince, listener },
+    ...{ gateSecret, clusterEpoch, log, heardBy: () => ({ onError }) },
+  });
+}
+
+/** What the next round may not meet any more. */
+const isPassing = (error: unknown): boolean =>
+  [EtcdError, UnknownOutcome, DatabaseError, LeaderOutdated, LeadershipLost].some((kind) => error instanceof kind);
+
+/** What a loop gets over by itself and tells its log may be a failure of the program all the same. */
+function watchedLog({ process }: Replica): Log {
+  const log = virtualLog(process);
+  const warn = (fields: { err?: unknown }, text: string) => {
+    if (fields.err !== undefined && !isPassing(fields.err)) process.onUncaught(fields.err);
+    log.warn(fields, text);
+  };
+  return { ...log, warn } as Log;
+}
