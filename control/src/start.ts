@@ -53,6 +53,7 @@ import { createResolver, type Resolver } from "./stores/dns/resolver.ts";
 import { createEtcd, type Etcd } from "./stores/etcd/index.ts";
 import { type Bucket, createBucket } from "./stores/s3/bucket.ts";
 import { createSecrets, type Secrets } from "./stores/secrets.ts";
+import { workRows } from "./stores/work/rows.ts";
 import { startWorkers, type WorkGroup, type WorkHandler } from "./stores/work/worker.ts";
 import { sweepAccountRepositories } from "./tenants/account-registry/sweep.ts";
 import { countEtcd, serveMetrics } from "./tenants/admin/metrics/start.ts";
@@ -269,7 +270,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
   stack.use(
     startWorkers({
       clock,
-      db,
+      rows: workRows(db),
       listener,
       log,
       owner: serverId,

@@ -1,15 +1,23 @@
 import { emptySlots } from "@svc/control/fleet/tasks/kinds/serve";
+import type { ClaimedWork, WorkOutcome } from "@svc/control/stores/work/queue";
 import type { LifecycleStep, StartFacts, StopFacts } from "@svc/control/tenants/deployments/lifecycle/steps";
 import { openStatuses } from "@svc/proto";
 import { pause, type Work, wait } from "../kernel/kernel.ts";
-import type { DeploymentRow, SiteRow, Tables, WorkRow } from "../stores/postgres.ts";
+import type { DeploymentRow, SiteRow, Tables } from "../stores/postgres.ts";
 import type { World } from "../world/world.ts";
 import { containerFacts, healthTimeoutSeconds } from "./container-facts.ts";
-import { move, type Outcome } from "./outcome.ts";
+import { done, move } from "./outcome.ts";
 import type { Replica } from "./replica.ts";
 import { edgesInRotation } from "./routed.ts";
 
 const lookEveryMs = 500;
+
+type Action = "stop" | "start";
+interface Payload {
+  projectId: string;
+  action: Action;
+  deploymentId: string;
+}
 const open = new Set<string>(openStatuses);
 
 // ------------------------------------------------------------------ requests
@@ -43,30 +51,32 @@ const openOf = (tables: Tables, { projectId }: SiteRow): DeploymentRow[] =>
   [...tables.deployments.values()].filter((row) => row.projectId === projectId && open.has(row.status));
 
 /** False when the same is waiting already. */
-function enqueueOnce(world: World, tables: Tables, kind: "stop" | "start", { id, projectId }: DeploymentRow): boolean {
-  const isWaiting = [...tables.work.values()].some(
-    (item) => item.kind === kind && item.deploymentId === id && item.state !== "done",
-  );
-  if (!isWaiting) tables.enqueue(kind, id, `lifecycle/${projectId}`, world.postgres.nowMs());
+function enqueueOnce(world: World, tables: Tables, action: Action, { id, projectId }: DeploymentRow): boolean {
+  const key = `lifecycle/${projectId}`;
+  const isWaiting = [...tables.work.items.values()].some((item) => {
+    const { deploymentId, action: asked } = item.payload as Payload;
+    return item.key === key && asked === action && deploymentId === id;
+  });
+  const payload: Payload = { projectId, action, deploymentId: id };
+  if (!isWaiting) tables.work.add({ now: world.postgres.now(), notify() {} }, { kind: "lifecycle", key, payload });
   return !isWaiting;
 }
 
 // ---------------------------------------------------------------- carrying on
 
-type Action = "stop" | "start";
 type Facts = StopFacts | StartFacts;
 type Step = Exclude<LifecycleStep, { do: "wait" | "end" }>;
 
 /** Mirrors `control/src/tenants/deployments/lifecycle/worker.ts`. */
-export function* carryOutLifecycle(replica: Replica, item: WorkRow): Work<Outcome> {
-  const action: Action = item.kind === "stop" ? "stop" : "start";
+export function* carryOutLifecycle(replica: Replica, item: ClaimedWork): Work<WorkOutcome> {
+  const { action } = item.payload as Payload;
   for (;;) {
     const at = yield* readFacts(replica, item, action);
-    if (at === null) return "done";
+    if (at === null) return done;
     const step = replica.world.cores.nextLifecycleStep(at.facts);
-    if (step.do === "end") return "done";
+    if (step.do === "end") return done;
     if (step.do === "wait") {
-      if (step.recheckMs !== null) return { retryAfterMs: step.recheckMs };
+      if (step.recheckMs !== null) return { retryAfterMs: step.recheckMs, refund: true };
       yield* wait(pause(lookEveryMs));
       continue;
     }
@@ -79,30 +89,31 @@ export function* carryOutLifecycle(replica: Replica, item: WorkRow): Work<Outcom
 
 function* readFacts(
   replica: Replica,
-  { deploymentId: asked, key, createdAtMs }: WorkRow,
+  { id: itemId, payload }: ClaimedWork,
   action: Action,
 ): Work<{ id: string; facts: Facts } | null> {
   const { fleet, world } = replica;
+  const { projectId, deploymentId: asked } = payload as Payload;
   const read = yield* replica.transact((tables) => {
-    const site = tables.siteOf(tables.deployments.get(asked)?.projectId ?? key.slice("lifecycle/".length));
+    const site = tables.siteOf(projectId);
     const row = action === "start" ? tables.deployments.get(asked) : site === null ? undefined : servedBy(tables, site);
     if (site === null || row === undefined) return null;
     return {
       row: { ...row },
       site: { ...site },
       isCovered: wasCovered(tables, row, asked),
-      retiring: [...tables.work.values()].some((each) => each.key === `retire/${row.id}` && each.state !== "done"),
+      retiring: tables.work.hasOpen(`retire/${row.id}`),
       tasks: tables.tasksOf(row.id).map((task) => ({ ...task })),
       edges: edgesInRotation(tables),
+      askedAt: tables.work.items.get(itemId)?.createdAt ?? world.postgres.now(),
       now: world.postgres.now(),
     };
   });
   if (read === null) return null;
-  const { row, site, tasks, edges, now } = read;
+  const { row, site, tasks, edges, askedAt, now } = read;
   const aheadMs = fleet.now().getTime() - now.getTime();
   const entry = fleet.route(site.host);
   const page = entry?.page?.page;
-  const askedAt = new Date(createdAtMs);
   const facts = {
     ...{ now, lookingSince: new Date(fleet.lookingSince.getTime() - aheadMs), askedAt, status: row.status },
     projectGone: false,
@@ -146,7 +157,7 @@ function perform(replica: Replica, tables: Tables, id: string, step: Step): void
     case "stopped":
       if (!move(replica, row, "stopped")) return;
       world.checks.onStopped(row);
-      tables.enqueue("retire", id, `retire/${id}`, world.postgres.nowMs());
+      tables.enqueue("retire", id, `retire/${id}`, world.postgres.now());
       tables.endDrains(row.projectId);
       return;
     case "make": {

@@ -2,8 +2,8 @@ import { nextDeploymentStatus } from "@svc/proto";
 import type { DeploymentRow } from "../stores/postgres.ts";
 import type { Replica } from "./replica.ts";
 
-/** What becomes of a work item. */
-export type Outcome = "done" | { retryAfterMs: number };
+/** There is nothing left to do. */
+export const done = { state: "done" } as const;
 
 /** Moves a deployment on; false when `event` does not apply to it. */
 export function move(

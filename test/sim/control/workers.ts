@@ -5,173 +5,77 @@ import { reservationsOf } from "@svc/control/fleet/scheduler/steps";
 import { drainSecondsLeft } from "@svc/control/fleet/tasks/drain";
 import { emptySlots } from "@svc/control/fleet/tasks/kinds/serve";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
+import type { ClaimedWork, WorkOutcome } from "@svc/control/stores/work/queue";
 import { recheckAfterMs } from "@svc/control/stores/work/recheck";
+import { memoryWorkRows } from "@svc/control/stores/work/testing/memory";
+import { startWorkers, type WorkHandler } from "@svc/control/stores/work/worker";
 import type { nextDeployStep as _real, DeployFacts } from "@svc/control/tenants/deployments/steps";
 import { createBell, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
-import {
-  DatabaseError,
-  type DeploymentRow,
-  releaseAttemptId,
-  type Tables,
-  type TaskRow,
-  type WorkRow,
-} from "../stores/postgres.ts";
+import { enter, virtualClock } from "../kernel/ports.ts";
+import { virtualLog } from "../machines/log.ts";
+import { DatabaseError, type DeploymentRow, releaseAttemptId, type Tables, type TaskRow } from "../stores/postgres.ts";
 import { containerFacts, healthTimeoutSeconds } from "./container-facts.ts";
 import { schedulable } from "./leader/snapshot.ts";
 import { carryOutLifecycle } from "./lifecycle.ts";
-import { move, type Outcome } from "./outcome.ts";
+import { done, move } from "./outcome.ts";
 import type { Replica } from "./replica.ts";
 import { edgesInRotation, readRouting } from "./routed.ts";
 import { cancelRun } from "./runs.ts";
+import { transactOf } from "./transact.ts";
 
-const leaseMs = 15_000;
-const concurrency = 6;
+/** As in `control/src/start.ts`. */
+const leaseMs = 10_000;
+const deploysAtOnce = 6;
+const otherWorkAtOnce = 4;
 const drainMs = 5_000;
 const releaseTimeoutSeconds = 30;
+
+/** Claims and does queued work; what is done with an item is a copy still. */
+export function startWork(replica: Replica): void {
+  const { process, listener, isCutOff } = replica;
+  startWorkers({
+    ...{ clock: virtualClock(process), log: virtualLog(process), listener, isCutOff },
+    rows: memoryWorkRows(transactOf(replica)),
+    ...{ owner: replica.id, leaseMs },
+    groups: [
+      { concurrency: deploysAtOnce, handlers: { deploy: handlerOf(replica, deploy) } },
+      {
+        concurrency: otherWorkAtOnce,
+        handlers: { retire: handlerOf(replica, retire), lifecycle: handlerOf(replica, carryOutLifecycle) },
+      },
+    ],
+  });
+}
 
 const isTrouble = (error: unknown): boolean =>
   error instanceof EtcdError || error instanceof UnknownOutcome || error instanceof DatabaseError;
 
-/** Claims and does queued work: mirrors `control/src/stores/work/worker.ts`, `deployments/{worker,release,retire}.ts`. */
-export function startWorkers(replica: Replica): void {
-  const { scope, bells, world } = replica;
-  let running = 0;
-  scope.spawn(
-    (function* (): Work {
-      for (;;) {
-        try {
-          while (running < concurrency && !replica.isCutOff()) {
-            const askedAtMs = replica.process.monoMs();
-            const item = yield* replica.transact((tables) => claim(replica, tables));
-            if (item === null) break;
-            running += 1;
-            work(replica, item, askedAtMs, () => {
-              running -= 1;
-              bells.work.ring();
-            });
-          }
-        } catch (error) {
-          if (!isTrouble(error)) throw error;
-        }
-        yield* wait(bells.work.wait(500));
-      }
-    })(),
-  );
-  scope.spawn(
-    (function* (): Work {
-      for (;;) {
-        try {
-          yield* replica.transact((tables, notify) => {
-            for (const item of tables.work.values()) {
-              if (item.state !== "running" || item.leaseUntilMs >= world.postgres.nowMs()) continue;
-              item.state = "queued";
-              item.owner = null;
-              notify("work");
-            }
-          });
-        } catch (error) {
-          if (!isTrouble(error)) throw error;
-        }
-        yield* wait(pause(1_000));
-      }
-    })(),
-  );
-}
-
-function claim(replica: Replica, tables: Tables): WorkRow | null {
-  const nowMs = replica.world.postgres.nowMs();
-  for (const item of tables.work.values()) {
-    if (item.state === "done") {
-      tables.work.delete(item.id);
-      continue;
-    }
-    if (item.state !== "queued" || item.runAtMs > nowMs) continue;
-    const isBlocked = [...tables.work.values()].some(
-      (other) =>
-        other.key === item.key &&
-        other.id !== item.id &&
-        (other.state === "running" || (other.state === "queued" && other.id < item.id)),
-    );
-    if (isBlocked) continue;
-    item.state = "running";
-    item.attempt += 1;
-    item.owner = replica.id;
-    item.leaseUntilMs = nowMs + leaseMs;
-    return { ...item };
-  }
-  return null;
-}
-
-const isOurs = (tables: Tables, item: WorkRow): WorkRow | null => {
-  const row = tables.work.get(item.id);
-  return row?.state === "running" && row.owner === item.owner && row.attempt === item.attempt ? row : null;
-};
-
-function work(replica: Replica, item: WorkRow, claimedAtMs: number, over: () => void): void {
-  const { process, world } = replica;
-  const scope = replica.scope.child();
-  let answeredAtMs = claimedAtMs;
-  let isOver = false;
-  const end = () => {
-    if (isOver) return;
-    isOver = true;
-    scope.end();
-    over();
-  };
-  const heartbeat = () => {
-    if (replica.isCutOff() || process.monoMs() - answeredAtMs > leaseMs * 0.6) return end();
-    const sentAtMs = process.monoMs();
+/** Work in a scope of its own, which ends with it, or when its signal is aborted. */
+const handlerOf =
+  (replica: Replica, work: (replica: Replica, item: ClaimedWork, scope: Scope) => Work<WorkOutcome>): WorkHandler =>
+  (item, signal) => {
+    const scope = replica.scope.child();
+    const { promise, resolve, reject } = Promise.withResolvers<WorkOutcome>();
+    signal.addEventListener("abort", () => {
+      scope.end();
+      resolve({ retryAfterMs: 0, refund: true });
+    });
+    const over = (settle: () => void) => {
+      scope.end();
+      enter(replica.process, settle);
+    };
     scope.spawn(
-      replica.transact((tables) => {
-        const row = isOurs(tables, item);
-        if (row !== null) row.leaseUntilMs = world.postgres.nowMs() + leaseMs;
-        return row !== null;
-      }),
+      work(replica, item, scope),
       (error) => {
         if (!isTrouble(error)) throw error;
+        over(() => reject(error));
       },
-      (isHeld) => {
-        if (isHeld) answeredAtMs = sentAtMs;
-        else end();
-      },
+      (outcome) => over(() => resolve(outcome)),
     );
-    scope.after(leaseMs / 5, "work heartbeat", heartbeat);
+    return promise;
   };
-  scope.after(leaseMs / 5, "work heartbeat", heartbeat);
-  const finish = function* (outcome: Outcome): Work {
-    try {
-      yield* replica.transact((tables, notify) => {
-        const row = isOurs(tables, item);
-        if (row === null) return;
-        row.owner = null;
-        if (outcome === "done") row.state = "done";
-        else {
-          row.state = "queued";
-          row.runAtMs = world.postgres.nowMs() + outcome.retryAfterMs;
-        }
-        notify("work");
-      });
-    } catch (error) {
-      if (!isTrouble(error)) throw error;
-    }
-    end();
-  };
-  scope.spawn(
-    handlers[item.kind](replica, item, scope),
-    (error) => {
-      if (!isTrouble(error)) throw error;
-      scope.spawn(finish({ retryAfterMs: Math.min(500 * 2 ** Math.min(item.attempt - 1, 6), 10_000) }));
-    },
-    (outcome) => scope.spawn(finish(outcome)),
-  );
-}
 
-const handlers: Readonly<Record<WorkRow["kind"], (replica: Replica, item: WorkRow, scope: Scope) => Work<Outcome>>> = {
-  deploy,
-  retire,
-  stop: carryOutLifecycle,
-  start: carryOutLifecycle,
-};
+const deploymentIdOf = ({ payload }: ClaimedWork): string => (payload as { deploymentId: string }).deploymentId;
 
 // ------------------------------------------------------------------- deploy
 
@@ -271,9 +175,9 @@ function* readFacts(replica: Replica, id: string): Work<{ facts: DeployFacts; ro
   };
 }
 
-function* deploy(replica: Replica, item: WorkRow, scope: Scope): Work<Outcome> {
+function* deploy(replica: Replica, item: ClaimedWork, scope: Scope): Work<WorkOutcome> {
   const { fleet, world } = replica;
-  const { deploymentId } = item;
+  const deploymentId = deploymentIdOf(item);
   const bell = createBell();
   const stops = (["placements", "runs", "routes", "edges"] as const).map((what) => fleet.onChange(what, bell.ring));
   scope.onEnd(() => {
@@ -281,10 +185,10 @@ function* deploy(replica: Replica, item: WorkRow, scope: Scope): Work<Outcome> {
   });
   for (;;) {
     const at = yield* readFacts(replica, deploymentId);
-    if (at === null) return "done";
+    if (at === null) return done;
     const step = world.cores.nextDeployStep(at.facts);
     if (step.do !== "wait") world.kernel.note(() => `${replica.id}: ${deploymentId} ${step.do}`);
-    if (step.do === "end") return "done";
+    if (step.do === "end") return done;
     if (step.do === "wait") {
       const leftMs = Math.max(step.deadline.getTime() - at.facts.now.getTime(), 0);
       yield* wait(bell.wait(Math.min(leftMs, 1_000)));
@@ -306,7 +210,7 @@ function endBadly(replica: Replica, tables: Tables, row: DeploymentRow, event: "
     site.changedAt = replica.world.postgres.now();
   }
   if (row.releaseStatus === "pending" || row.releaseStatus === "running") row.releaseStatus = "failed";
-  tables.enqueue("retire", row.id, `retire/${row.id}`, replica.world.postgres.nowMs());
+  tables.enqueue("retire", row.id, `retire/${row.id}`, replica.world.postgres.now());
   return true;
 }
 
@@ -314,7 +218,7 @@ function endBadly(replica: Replica, tables: Tables, row: DeploymentRow, event: "
 function supersedeOthers(replica: Replica, tables: Tables, row: DeploymentRow): void {
   for (const other of tables.servingBeside(row)) {
     move(replica, other, "superseded");
-    tables.enqueue("retire", other.id, `retire/${other.id}`, replica.world.postgres.nowMs());
+    tables.enqueue("retire", other.id, `retire/${other.id}`, replica.world.postgres.now());
   }
 }
 
@@ -400,7 +304,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         if (site === null || site.deploymentId === id || !move(replica, row, "stopped")) return;
         Object.assign(site, { deploymentId: id, stopped: true, changedAt: world.postgres.now() });
         supersedeOthers(replica, tables, row);
-        tables.enqueue("retire", id, `retire/${id}`, world.postgres.nowMs());
+        tables.enqueue("retire", id, `retire/${id}`, world.postgres.now());
         tables.endDrains(at.projectId);
         for (const topic of ["work", "task", "route"] as const) notify(topic);
       });
@@ -423,7 +327,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         if (row === null || row.cancelRequested) return;
         if (!move(replica, row, "routed")) return;
         supersedeOthers(replica, tables, row);
-        if (row.releaseAttempt > 0) tables.enqueue("retire", id, `retire/${id}`, world.postgres.nowMs());
+        if (row.releaseAttempt > 0) tables.enqueue("retire", id, `retire/${id}`, world.postgres.now());
         notify("work");
         notify("route");
       });
@@ -561,12 +465,16 @@ function* chooseNode(replica: Replica, at: DeploymentRow, attempt: number): Work
 
 // ------------------------------------------------------------------- retire
 
-function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
+/** Kept with the item, so that a restart goes on counting. */
+const payloadOf = (tables: Tables, itemId: number) =>
+  tables.work.items.get(itemId)?.payload as { drainedAtMs?: number } | undefined;
+
+function* retire(replica: Replica, item: ClaimedWork): Work<WorkOutcome> {
   const { fleet, world } = replica;
-  const { deploymentId } = item;
+  const deploymentId = deploymentIdOf(item);
   const runsEnded = yield* endRuns(replica, deploymentId);
-  const recheckMs = recheckAfterMs(world.postgres.nowMs() - item.createdAtMs);
-  const ended: Outcome = runsEnded ? "done" : { retryAfterMs: recheckMs };
+  const recheckMs = recheckAfterMs(item.ageMs);
+  const ended: WorkOutcome = runsEnded ? done : { retryAfterMs: recheckMs, refund: true };
   const read = yield* replica.transact((tables) => {
     const row = tables.deployments.get(deploymentId);
     const site = row === undefined ? null : tables.siteOf(row.projectId);
@@ -576,7 +484,7 @@ function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
         .tasksOf(deploymentId)
         .filter(({ desired }) => desired !== "removed")
         .map((task) => ({ ...task })),
-      drainedAtMs: tables.work.get(item.id)?.drainedAtMs ?? null,
+      drainedAtMs: payloadOf(tables, item.id)?.drainedAtMs ?? null,
     };
   });
   const { site, tasks } = read;
@@ -595,8 +503,8 @@ function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
   };
   // The view costs nothing, and may be old: etcd has the last word.
   if (world.cores.shell.waitsForEdges) {
-    if (!(yield* isUnrouted(fleet))) return { retryAfterMs: recheckMs };
-    if (!(yield* isUnrouted(yield* readRouting(replica, site.host)))) return { retryAfterMs: recheckMs };
+    if (!(yield* isUnrouted(fleet))) return { retryAfterMs: recheckMs, refund: true };
+    if (!(yield* isUnrouted(yield* readRouting(replica, site.host)))) return { retryAfterMs: recheckMs, refund: true };
   }
   world.kernel.note(
     () =>
@@ -605,13 +513,13 @@ function* retire(replica: Replica, item: WorkRow): Work<Outcome> {
   const drainedAtMs = read.drainedAtMs ?? world.postgres.nowMs();
   if (read.drainedAtMs === null) {
     yield* replica.transact((tables) => {
-      const row = tables.work.get(item.id);
-      if (row !== undefined) row.drainedAtMs ??= drainedAtMs;
+      const payload = payloadOf(tables, item.id);
+      if (payload !== undefined) payload.drainedAtMs ??= drainedAtMs;
     });
   }
   const leftMs =
     upstreams.size === 0 || !world.cores.shell.waitsForEdges ? 0 : drainMs - (world.postgres.nowMs() - drainedAtMs);
-  if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs) };
+  if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs), refund: true };
   yield* replica.transact((tables, notify) => {
     const row = tables.deployments.get(deploymentId);
     const channel = tables.siteOf(row?.projectId ?? "");

@@ -48,20 +48,6 @@ export interface NodeRow extends MemoryNode {
   lastLink: { kind: LinkKind; at: Date } | null;
 }
 
-export interface WorkRow {
-  id: number;
-  kind: "deploy" | "retire" | "stop" | "start";
-  key: string;
-  deploymentId: string;
-  state: "queued" | "running" | "done";
-  attempt: number;
-  owner: string | null;
-  leaseUntilMs: number;
-  runAtMs: number;
-  createdAtMs: number;
-  drainedAtMs: number | null;
-}
-
 export interface TokenRow {
   id: string;
   expiresAt: Date;
@@ -85,9 +71,7 @@ export class Tables extends MemoryTables {
   readonly removedAtMs = new Map<string, number>();
   override readonly sites = new Map<string, SiteRow>();
   override readonly deployments = new Map<string, DeploymentRow>();
-  readonly work = new Map<number, WorkRow>();
   readonly tokens = new Map<string, TokenRow>();
-  private nextWork = 1;
   private readonly kernel: Kernel;
 
   constructor(kernel: Kernel) {
@@ -106,10 +90,9 @@ export class Tables extends MemoryTables {
     });
   }
 
-  enqueue(kind: WorkRow["kind"], deploymentId: string, key: string, nowMs: number): void {
-    const id = this.nextWork++;
-    const rest = { attempt: 0, owner: null, leaseUntilMs: 0, drainedAtMs: null };
-    this.work.set(id, { id, kind, key, deploymentId, state: "queued", runAtMs: nowMs, createdAtMs: nowMs, ...rest });
+  /** Whoever calls it tells of it. */
+  enqueue(kind: "deploy" | "retire", deploymentId: string, key: string, now: Date): void {
+    this.work.add({ now, notify() {} }, { kind, key, payload: { deploymentId } });
   }
 
   siteOf(projectId: string): SiteRow | null {

@@ -318,7 +318,7 @@ function deploy(world: World, replica: Replica, index: number, x: number, hasRel
       ...{ cancelRequested: false, releaseAttempt: 0, releaseNodeId: null, errorCode: null },
       releaseStatus: hasRelease ? "pending" : "not_configured",
     });
-    tables.enqueue("deploy", id, `deploy/${site.projectId}`, world.postgres.nowMs());
+    tables.enqueue("deploy", id, `deploy/${site.projectId}`, world.postgres.now());
   });
 }
 

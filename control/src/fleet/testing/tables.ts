@@ -1,5 +1,6 @@
 import type { TaskKind } from "@svc/proto/kinds";
 import type { Deployment, Node, Task } from "../../stores/db/tables.ts";
+import { MemoryQueue } from "../../stores/work/testing/memory.ts";
 
 /** A task, as far as leaders ask. */
 export interface MemoryTask {
@@ -94,6 +95,7 @@ export class MemoryTables {
   readonly sites = new Map<string, MemorySite>();
   readonly deployments = new Map<string, MemoryDeployment>();
   readonly lines: MemoryLine[] = [];
+  readonly work = new MemoryQueue();
   private nextEpoch = 1;
   private nextId = 1;
 

@@ -1,7 +1,6 @@
 import type { Log } from "@svc/agent/log";
 import { LeaderOutdated } from "@svc/control/fleet/cluster/fenced";
 import type { Fleet } from "@svc/control/fleet/cluster/fleet";
-import { routeTopic, taskTopic } from "@svc/control/fleet/cluster/topics";
 import type { Transact } from "@svc/control/fleet/testing/tables";
 import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import type { Etcd, Leadership } from "@svc/control/stores/etcd/index";
@@ -10,8 +9,9 @@ import type { Work } from "../../kernel/kernel.ts";
 import { createAnswer, enter, virtualClock } from "../../kernel/ports.ts";
 import { virtualLog } from "../../machines/log.ts";
 import type { Leadership as VirtualLeadership } from "../../stores/etcd-lease.ts";
-import { DatabaseError, type Notify, type Tables } from "../../stores/postgres.ts";
+import { DatabaseError, type Tables } from "../../stores/postgres.ts";
 import type { Replica } from "../replica.ts";
+import { transactOf } from "../transact.ts";
 
 /** What the product's loops of a leader are handed, for one leadership of a replica. */
 export interface LeaderPorts {
@@ -37,26 +37,6 @@ export function leaderPorts(replica: Replica, leadership: VirtualLeadership): Le
 
 const isPassing = (error: unknown): boolean =>
   [EtcdError, UnknownOutcome, DatabaseError, LeaderOutdated, LeadershipLost].some((kind) => error instanceof kind);
-
-/** The database's topics, as the copies call them. */
-const topics: Readonly<Record<string, Parameters<Notify>[0]>> = { [taskTopic]: "task", [routeTopic]: "route" };
-
-/** What the work throws reaches the caller: nothing has been changed then. */
-function transactOf(replica: Replica): Transact<Tables> {
-  const { postgres } = replica.world;
-  return async (work) => {
-    const done = await replica.ask((tables, notify) => {
-      const tell = (topic: string) => void (topics[topic] !== undefined && notify(topics[topic]));
-      try {
-        return { value: work({ tables, now: postgres.now(), notify: tell }) };
-      } catch (error) {
-        return { error };
-      }
-    });
-    if ("error" in done) throw done.error;
-    return done.value;
-  };
-}
 
 /** Of the copy of the campaign. What was asked for goes on when the leadership ends, as in the real one. */
 function leadershipOf({ process }: Replica, leadership: VirtualLeadership): Leadership {

@@ -10,6 +10,7 @@ import { type TestApi, testApi } from "../../../http/testing.ts";
 import { createListener } from "../../../stores/db/listen.ts";
 import { type EtcdServer, startEtcd, testClient } from "../../../stores/etcd/testing.ts";
 import { enqueue } from "../../../stores/work/queue.ts";
+import { workRows } from "../../../stores/work/rows.ts";
 import { startWorkers } from "../../../stores/work/worker.ts";
 import { deployWorker } from "../worker.ts";
 import { createImageResolver, inside, waiters } from "./oci.ts";
@@ -81,7 +82,7 @@ test("images of one account from a registry that does not answer leave room for 
   const handlers = { deploy: deployWorker({ clock: systemClock, db, etcd, fleet, registry, resolveImage, log }) };
   await using _workers = startWorkers({
     clock: systemClock,
-    ...{ db, listener, log, owner: "a", leaseMs: 10_000 },
+    ...{ rows: workRows(db), listener, log, owner: "a", leaseMs: 10_000 },
     groups: [{ concurrency: inside.perKey + waiters.perKey + 1, handlers }],
   });
 

@@ -13,6 +13,7 @@ import { createListener } from "../../../stores/db/listen.ts";
 import { createDb } from "../../../stores/db/pool.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
 import { testClient } from "../../../stores/etcd/testing.ts";
+import { workRows } from "../../../stores/work/rows.ts";
 import { startWorkers } from "../../../stores/work/worker.ts";
 import { alertWorkers } from "../../alerts/worker.ts";
 import { renameWorker } from "../../rename/worker.ts";
@@ -90,7 +91,7 @@ export async function startReplica(options: {
   stack.use(
     startWorkers({
       clock: systemClock,
-      db,
+      rows: workRows(db),
       listener,
       log,
       owner: serverId,
