@@ -82,9 +82,11 @@ import { createSqlRunner, type SqlRunner } from "./tenants/databases/sql/runner.
 import { createTransfers } from "./tenants/databases/sql/transfers.ts";
 import { createDatabaseAdmin } from "./tenants/databases/sql-admin.ts";
 import { databaseWorker } from "./tenants/databases/worker.ts";
+import { lifecycleRows } from "./tenants/deployments/lifecycle/rows.ts";
 import { lifecycleWorker } from "./tenants/deployments/lifecycle/worker.ts";
 import { createImageResolver } from "./tenants/deployments/oci/oci.ts";
 import { removeWorker } from "./tenants/deployments/remove/worker.ts";
+import { retireRows } from "./tenants/deployments/retire/rows.ts";
 import { retireWorker } from "./tenants/deployments/retire/worker.ts";
 import { screenshotWork } from "./tenants/deployments/screenshots/store.ts";
 import { screenshotWorker } from "./tenants/deployments/screenshots/worker.ts";
@@ -442,9 +444,9 @@ export function workGroups({
       concurrency: otherWorkAtOnce,
       handlers: {
         [backupWork]: backupWorker(work),
-        retire: retireWorker({ ...work, drainMs: config.drainMs }),
+        retire: retireWorker({ ...work, rows: retireRows(db), drainMs: config.drainMs }),
         remove: removeWorker({ ...work, drainMs: config.drainMs }),
-        lifecycle: lifecycleWorker(work),
+        lifecycle: lifecycleWorker({ ...work, rows: lifecycleRows(db) }),
         teardown: teardownWorker({ ...work, collector }),
         [deleteUserKind]: deleteUserWorker(work),
         rename: renameWorker({ ...work, content: config.content }),

@@ -3,7 +3,6 @@ import { stormOf } from "@svc/control/fleet/cluster/storm/rules";
 import { keepReplicas } from "@svc/control/fleet/replicas/steps";
 import { edgesFollowing } from "@svc/control/fleet/routes/progress";
 import { applyChange, tableChange } from "@svc/control/fleet/routes/table";
-import { nextLifecycleStep } from "@svc/control/tenants/deployments/lifecycle/steps";
 import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 
 /**
@@ -14,7 +13,6 @@ export const realCores = {
   stormOf,
   edgesFollowing,
   nextDeployStep,
-  nextLifecycleStep,
   keepReplicas,
   applyChange,
   tableChange,

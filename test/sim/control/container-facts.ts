@@ -2,9 +2,6 @@ import type { Fleet } from "@svc/control/fleet/cluster/fleet";
 import type { TaskFacts } from "@svc/control/fleet/tasks/deployment-status";
 import type { TaskRow } from "../stores/postgres.ts";
 
-/** How long a new version has to answer. */
-export const healthTimeoutSeconds = 30;
-
 /** Containers that are not to go, with what the fleet says: mirrors `control/src/tenants/deployments/facts.ts`. */
 export const containerFacts = (fleet: Fleet, tasks: readonly TaskRow[], aheadMs: number): TaskFacts[] =>
   tasks

@@ -2,12 +2,13 @@ import { keyParts, keys, type PlacementValue, prefix, type RunValue } from "@svc
 import { type KnownTask, type Recovery, type Restored, recoverySteps } from "@svc/control/fleet/recovery/steps";
 import type { OpenAttempt } from "@svc/control/fleet/tasks/owners/owner";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
+import { limitsOf } from "@svc/control/tenants/deployments/testing/memory/tables";
 import { openStatuses } from "@svc/proto";
 import { type Process, pause, type Work, wait } from "../kernel/kernel.ts";
 import type { Op } from "../stores/etcd.ts";
 import { EtcdClient } from "../stores/etcd-client.ts";
 import { EtcdPath } from "../stores/etcd-path.ts";
-import { DatabaseError, limitsOf, releaseAttemptId, type Tables } from "../stores/postgres.ts";
+import { DatabaseError, releaseAttemptId, type Tables } from "../stores/postgres.ts";
 import type { World } from "../world/world.ts";
 
 const lookEveryMs = 500;

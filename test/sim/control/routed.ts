@@ -10,7 +10,6 @@ import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
 import type { Routing } from "@svc/control/fleet/routes/routing";
 import type { Cores } from "../cores.ts";
 import type { Work } from "../kernel/kernel.ts";
-import type { Tables } from "../stores/postgres.ts";
 import type { Replica } from "./replica.ts";
 
 /** What edges were told and what they serve, by etcd itself at this moment: mirrors `control/src/fleet/routes/routing.ts`. */
@@ -47,12 +46,3 @@ export function routedTo(
   if (edgesFollowing(routing, edges, [host]) < edges.length) return null;
   return new Set(routing.route(host)?.proxy?.upstreams ?? []);
 }
-
-/** Edges that visitors may reach. */
-export const edgesInRotation = (tables: Tables): string[] =>
-  [...tables.nodes.values()]
-    .filter(
-      ({ role, lifecycle, schedulable, seenAt }) =>
-        role === "edge" && lifecycle === "active" && schedulable && seenAt !== null,
-    )
-    .map(({ id }) => id);

@@ -1,25 +1,25 @@
-import { isRunOver, keys, type ObservationValue, prefix, type RunValue } from "@svc/control/fleet/cluster/keys";
-import type { Routing } from "@svc/control/fleet/routes/routing";
+import { keys, type RunValue } from "@svc/control/fleet/cluster/keys";
 import { type Decision, place } from "@svc/control/fleet/scheduler/placement";
 import { reservationsOf } from "@svc/control/fleet/scheduler/steps";
-import { drainSecondsLeft } from "@svc/control/fleet/tasks/drain";
 import { emptySlots } from "@svc/control/fleet/tasks/kinds/serve";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import type { ClaimedWork, WorkOutcome } from "@svc/control/stores/work/queue";
-import { recheckAfterMs } from "@svc/control/stores/work/recheck";
 import { memoryWorkRows } from "@svc/control/stores/work/testing/memory";
 import { startWorkers, type WorkHandler } from "@svc/control/stores/work/worker";
+import { lifecycleWorker } from "@svc/control/tenants/deployments/lifecycle/worker";
+import { retireWorker } from "@svc/control/tenants/deployments/retire/worker";
 import type { nextDeployStep as _real, DeployFacts } from "@svc/control/tenants/deployments/steps";
+import { memoryLifecycleRows } from "@svc/control/tenants/deployments/testing/memory/lifecycle-rows";
+import { memoryRetireRows } from "@svc/control/tenants/deployments/testing/memory/retire-rows";
+import { healthTimeoutSeconds } from "@svc/control/tenants/deployments/testing/memory/tables";
 import { createBell, pause, type Scope, type Work, wait } from "../kernel/kernel.ts";
 import { enter, virtualClock } from "../kernel/ports.ts";
 import { virtualLog } from "../machines/log.ts";
-import { DatabaseError, type DeploymentRow, releaseAttemptId, type Tables, type TaskRow } from "../stores/postgres.ts";
-import { containerFacts, healthTimeoutSeconds } from "./container-facts.ts";
+import { DatabaseError, type DeploymentRow, releaseAttemptId, type Tables } from "../stores/postgres.ts";
+import { containerFacts } from "./container-facts.ts";
 import { schedulable } from "./leader/snapshot.ts";
-import { carryOutLifecycle } from "./lifecycle.ts";
 import { done, move } from "./outcome.ts";
 import type { Replica } from "./replica.ts";
-import { edgesInRotation, readRouting } from "./routed.ts";
 import { cancelRun } from "./runs.ts";
 import { transactOf } from "./transact.ts";
 
@@ -30,18 +30,21 @@ const otherWorkAtOnce = 4;
 const drainMs = 5_000;
 const releaseTimeoutSeconds = 30;
 
-/** Claims and does queued work; what is done with an item is a copy still. */
+/** Claims and does queued work; what is done for deploys is a copy still. */
 export function startWork(replica: Replica): void {
-  const { process, listener, isCutOff } = replica;
+  const { process, listener, isCutOff, fleet, etcd } = replica;
+  const transact = transactOf(replica);
+  const ports = { clock: virtualClock(process), log: virtualLog(process) };
   startWorkers({
-    ...{ clock: virtualClock(process), log: virtualLog(process), listener, isCutOff },
-    rows: memoryWorkRows(transactOf(replica)),
-    ...{ owner: replica.id, leaseMs },
+    ...{ ...ports, listener, isCutOff, rows: memoryWorkRows(transact), owner: replica.id, leaseMs },
     groups: [
       { concurrency: deploysAtOnce, handlers: { deploy: handlerOf(replica, deploy) } },
       {
         concurrency: otherWorkAtOnce,
-        handlers: { retire: handlerOf(replica, retire), lifecycle: handlerOf(replica, carryOutLifecycle) },
+        handlers: {
+          retire: retireWorker({ ...ports, etcd, fleet, drainMs, rows: memoryRetireRows(transact) }),
+          lifecycle: lifecycleWorker({ ...ports, fleet, rows: memoryLifecycleRows(transact) }),
+        },
       },
     ],
   });
@@ -88,7 +91,7 @@ function* readFacts(replica: Replica, id: string): Work<{ facts: DeployFacts; ro
     const overtaken = [...tables.deployments.values()].some(
       (other) =>
         other.projectId === row.projectId &&
-        other.createdAt > row.createdAt &&
+        other.number > row.number &&
         ["queued", "building", "deploying"].includes(other.status),
     );
     const replacesContainers = [...tables.deployments.values()].some(
@@ -101,7 +104,7 @@ function* readFacts(replica: Replica, id: string): Work<{ facts: DeployFacts; ro
       replacesContainers,
       tasks: tables.tasksOf(id).map((task) => ({ ...task })),
       isDraining: tables.drainingOf(row.projectId).length > 0,
-      edges: edgesInRotation(tables),
+      edges: tables.edgesInRotation(),
       now: world.postgres.now(),
     };
   });
@@ -268,7 +271,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
       yield* replica.transact((tables, notify) => {
         const row = current(tables);
         if (row === null || !endBadly(replica, tables, row, step.do === "cancel" ? "canceled" : "failed")) return;
-        row.errorCode = step.do === "fail" || step.do === "failRelease" ? step.code : step.do;
+        row.error = step.do === "fail" || step.do === "failRelease" ? step.code : step.do;
         notify("work");
         notify("route");
       });
@@ -283,7 +286,7 @@ function* perform(replica: Replica, step: Step, { row: at, facts }: { row: Deplo
         tables.removeTasks(step.abandoned.map(({ taskId }) => taskId));
         for (const slot of emptySlots(tables.wantedTasksOf(id), facts.replicas)) {
           tables.insertTask({
-            ...{ projectId: at.projectId, deploymentId: id, replica: slot, memoryMb: site.memoryMb, cause: null },
+            ...{ projectId: at.projectId, deploymentId: id, replica: slot, memoryMb: row.memoryMb, cause: null },
             createdAt: world.postgres.now(),
           });
         }
@@ -461,116 +464,4 @@ function* chooseNode(replica: Replica, at: DeploymentRow, attempt: number): Work
     );
     return nodeId;
   });
-}
-
-// ------------------------------------------------------------------- retire
-
-/** Kept with the item, so that a restart goes on counting. */
-const payloadOf = (tables: Tables, itemId: number) =>
-  tables.work.items.get(itemId)?.payload as { drainedAtMs?: number } | undefined;
-
-function* retire(replica: Replica, item: ClaimedWork): Work<WorkOutcome> {
-  const { fleet, world } = replica;
-  const deploymentId = deploymentIdOf(item);
-  const runsEnded = yield* endRuns(replica, deploymentId);
-  const recheckMs = recheckAfterMs(item.ageMs);
-  const ended: WorkOutcome = runsEnded ? done : { retryAfterMs: recheckMs, refund: true };
-  const read = yield* replica.transact((tables) => {
-    const row = tables.deployments.get(deploymentId);
-    const site = row === undefined ? null : tables.siteOf(row.projectId);
-    return {
-      site: site && { ...site },
-      tasks: tables
-        .tasksOf(deploymentId)
-        .filter(({ desired }) => desired !== "removed")
-        .map((task) => ({ ...task })),
-      drainedAtMs: payloadOf(tables, item.id)?.drainedAtMs ?? null,
-    };
-  });
-  const { site, tasks } = read;
-  if (site === null) return ended;
-  const serves = site.deploymentId === deploymentId && !site.stopped;
-  if (serves || tasks.length === 0) return ended;
-  const upstreams = yield* readUpstreams(replica, tasks);
-  const isUnrouted = function* (routing: Routing): Work<boolean> {
-    const edges = yield* replica.transact(edgesInRotation);
-    const entry = routing.route(site.host);
-    const proxy = entry?.proxy;
-    const isNamed =
-      proxy !== undefined &&
-      (entry?.deploymentId === deploymentId || proxy.upstreams.some((each) => upstreams.has(each)));
-    return !isNamed && world.cores.edgesFollowing(routing, edges, [site.host]) >= edges.length;
-  };
-  // The view costs nothing, and may be old: etcd has the last word.
-  if (world.cores.shell.waitsForEdges) {
-    if (!(yield* isUnrouted(fleet))) return { retryAfterMs: recheckMs, refund: true };
-    if (!(yield* isUnrouted(yield* readRouting(replica, site.host)))) return { retryAfterMs: recheckMs, refund: true };
-  }
-  world.kernel.note(
-    () =>
-      `${replica.id}: retire ${deploymentId} of ${[...upstreams].join()}, route generation ${fleet.routesMeta().generation}`,
-  );
-  const drainedAtMs = read.drainedAtMs ?? world.postgres.nowMs();
-  if (read.drainedAtMs === null) {
-    yield* replica.transact((tables) => {
-      const payload = payloadOf(tables, item.id);
-      if (payload !== undefined) payload.drainedAtMs ??= drainedAtMs;
-    });
-  }
-  const leftMs =
-    upstreams.size === 0 || !world.cores.shell.waitsForEdges ? 0 : drainMs - (world.postgres.nowMs() - drainedAtMs);
-  if (leftMs > 0) return { retryAfterMs: Math.min(leftMs, recheckMs), refund: true };
-  yield* replica.transact((tables, notify) => {
-    const row = tables.deployments.get(deploymentId);
-    const channel = tables.siteOf(row?.projectId ?? "");
-    if (row === undefined || channel === null) return;
-    const drainSeconds = drainSecondsLeft({
-      status: row.status,
-      projectIsOff: false,
-      channel: channel.deploymentId === null ? "empty" : channel.stopped ? "stopped" : "serves",
-      drainSeconds: row.drainSeconds,
-      waitedMs: upstreams.size === 0 ? 0 : drainMs,
-    });
-    tables.removeTasks(
-      tasks.map(({ id }) => id),
-      drainSeconds,
-    );
-    notify("task");
-  });
-  return ended;
-}
-
-/** Where the containers of tasks are reached, by what etcd itself knows. */
-function* readUpstreams({ client, fleet, world }: Replica, tasks: readonly TaskRow[]): Work<Set<string>> {
-  const found = new Set<string>();
-  for (const { id, nodeId } of tasks) {
-    const on = nodeId ?? fleet.findPlacement(id)?.nodeId;
-    const entry = on === undefined ? null : yield* client.get(keys.observation(on, id));
-    const upstream = entry === null ? null : world.values.of<ObservationValue>(entry.value).upstream;
-    if (upstream !== null) found.add(upstream);
-  }
-  return found;
-}
-
-function* endRuns(replica: Replica, deploymentId: string): Work<boolean> {
-  const { client, world } = replica;
-  const { entries } = yield* client.range(prefix.runs);
-  let left = 0;
-  for (const { key, value, modRevision } of entries) {
-    const run = world.values.of<RunValue>(value);
-    if (run.ownerId !== deploymentId) continue;
-    left += 1;
-    const nodeId = key.slice(prefix.runs.length).split("/")[0] ?? "";
-    if (!isRunOver(run.state)) yield* cancelRun(replica, nodeId, run.attemptId);
-    else {
-      yield* wait(
-        client.txn({
-          guards: [{ key, compare: "modRevision", value: modRevision }],
-          ops: [{ delete: { key } }],
-          writer: { by: "worker", serverId: replica.id },
-        }),
-      );
-    }
-  }
-  return left === 0;
 }

@@ -3,6 +3,7 @@ import type { nextStep } from "@svc/agent/placements/steps";
 import type { judge } from "@svc/agent/runs/gate";
 import type { toStatus } from "@svc/agent/runs/outcome";
 import type { nextRun } from "@svc/agent/runs/transitions";
+import type { edgesFollowing } from "@svc/control/fleet/routes/progress";
 import type { schedule } from "@svc/control/fleet/scheduler/steps";
 import type { answered as assignAnswered } from "@svc/control/fleet/sessions/outbox";
 import type { takeSessionKey } from "@svc/control/fleet/sessions/session-key";
@@ -20,6 +21,7 @@ export interface Patchable {
   judge: typeof judge;
   toStatus: typeof toStatus;
   nextRun: typeof nextRun;
+  edgesFollowing: typeof edgesFollowing;
   schedule: typeof schedule;
   assignAnswered: typeof assignAnswered;
   takeSessionKey: typeof takeSessionKey;

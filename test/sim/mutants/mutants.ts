@@ -88,6 +88,7 @@ const mutants = {
   M7: {
     breaks: "old containers are removed before the edges have the new table",
     foundBySeed: 48,
+    patches: { edgesFollowing: () => (_, edges) => edges.length },
     double: (real) => ({ ...real, shell: { ...real.shell, waitsForEdges: false } }),
   },
   M8: {

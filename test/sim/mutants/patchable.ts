@@ -9,6 +9,7 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "agent/src/runs/gate.ts": ["judge"],
   "agent/src/runs/outcome.ts": ["toStatus"],
   "agent/src/runs/transitions.ts": ["nextRun"],
+  "control/src/fleet/routes/progress.ts": ["edgesFollowing"],
   "control/src/fleet/scheduler/steps.ts": ["schedule"],
   "control/src/fleet/sessions/outbox.ts": ["answered as assignAnswered"],
   "control/src/fleet/sessions/session-key.ts": ["takeSessionKey"],

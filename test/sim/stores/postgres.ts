@@ -1,40 +1,26 @@
 import type { LinkKind } from "@svc/control/fleet/nodes/events/links";
-import {
-  type MemoryDeployment,
-  type MemoryNode,
-  type MemorySite,
-  MemoryTables,
-  type MemoryTask,
-} from "@svc/control/fleet/testing/tables";
+import type { MemoryNode, MemoryTask } from "@svc/control/fleet/testing/tables";
 import type { ReleaseStatus } from "@svc/control/stores/db/tables";
+import * as rows from "@svc/control/tenants/deployments/testing/memory/tables";
 import { type Kernel, type Process, pause, type Wait, type Work, wait } from "../kernel/kernel.ts";
 import type { StoreTrouble } from "./etcd-path.ts";
 
-export interface SiteRow extends MemorySite {
+/** What the manifests of its deployments say. */
+export interface SiteRow extends rows.SiteRow {
   replicas: number;
   memoryMb: number;
-  /** What the manifests of its deployments say. */
   drainSeconds: number;
-  changedAt: Date;
 }
 
 /** The id of an attempt: there is no table of runs here. */
 export const releaseAttemptId = (deploymentId: string, attempt: number) => `${deploymentId}.${attempt}`;
 
-export interface DeploymentRow extends MemoryDeployment {
-  createdAt: Date;
-  statusSince: Date;
-  replicas: number;
+export interface DeploymentRow extends rows.DeploymentRow {
   cancelRequested: boolean;
-  /** A stop covers it. */
-  heldAt: Date | null;
-  /** How long its containers may serve what is open once they are replaced. */
-  drainSeconds: number;
   hasRelease: boolean;
   releaseStatus: ReleaseStatus;
   releaseAttempt: number;
   releaseNodeId: string | null;
-  errorCode: string | null;
 }
 
 export type TaskRow = MemoryTask;
@@ -57,14 +43,8 @@ export interface TokenRow {
   nodeId: string | null;
 }
 
-/** A container may take more than is set aside for it: several of a node together more than the node has. */
-export const limitsOf = (reservedMemoryMb: number) => ({
-  ...{ memoryMb: 4 * reservedMemoryMb, cpuMillicores: 100, pidsLimit: 64, storageMb: 512 },
-  ...{ reservedMemoryMb, reservedCpuMillicores: 10 },
-});
-
 /** What is in Postgres, as far as the cluster's core goes. */
-export class Tables extends MemoryTables {
+export class Tables extends rows.DeploymentTables {
   clusterEpoch = 1;
   override readonly nodes = new Map<string, NodeRow>();
   /** When the removal of a task was asked for, in true time: for the checks only. */
@@ -79,47 +59,18 @@ export class Tables extends MemoryTables {
     this.kernel = kernel;
   }
 
-  /** A container of a deployment. `memoryMb`: what is set aside for it. */
-  insertTask(
-    task: Pick<TaskRow, "projectId" | "replica" | "cause" | "createdAt"> & { deploymentId: string; memoryMb: number },
-  ): TaskRow {
-    const { deploymentId, memoryMb, ...rest } = task;
-    return this.insert({
-      ...{ ...rest, ownerKind: "deployment", ownerId: deploymentId, kind: "serve", channel: "production" },
-      ...{ specHash: `spec of ${deploymentId}`, ...limitsOf(memoryMb) },
-    });
-  }
-
   /** Whoever calls it tells of it. */
   enqueue(kind: "deploy" | "retire", deploymentId: string, key: string, now: Date): void {
     this.work.add({ now, notify() {} }, { kind, key, payload: { deploymentId } });
   }
 
-  siteOf(projectId: string): SiteRow | null {
-    return [...this.sites.values()].find((site) => site.projectId === projectId) ?? null;
-  }
-
-  tasksOf(deploymentId: string): TaskRow[] {
-    return [...this.tasks.values()].filter((task) => task.ownerId === deploymentId);
-  }
-
-  wantedTasksOf(deploymentId: string): TaskRow[] {
-    return this.tasksOf(deploymentId).filter(({ desired }) => desired !== "removed");
+  override siteOf(projectId: string): SiteRow | null {
+    return super.siteOf(projectId) as SiteRow | null;
   }
 
   override removeTasks(ids: readonly string[], drainSeconds = 0): void {
     super.removeTasks(ids, drainSeconds);
     for (const id of ids) if (!this.removedAtMs.has(id)) this.removedAtMs.set(id, this.kernel.nowMs);
-  }
-
-  drainingOf(projectId: string): string[] {
-    return [...this.open.values()]
-      .filter((task) => task.projectId === projectId && task.desired === "removed" && task.drainSeconds > 0)
-      .map(({ id }) => id);
-  }
-
-  endDrains(projectId: string): void {
-    this.removeTasks(this.drainingOf(projectId));
   }
 
   /** What the channel served before `deployment`, or would have after a start, newest first. */

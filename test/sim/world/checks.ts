@@ -386,9 +386,16 @@ export class Checks implements ContainerWitness {
     }
   }
 
-  onStopped({ id }: DeploymentRow): void {
-    this.stopped.add(id);
-  }
+  private readonly statuses = new Map<string, DeploymentRow["status"]>();
+
+  /** Called after every transaction. */
+  onRows = (): void => {
+    for (const { id, status } of this.world.postgres.tables.deployments.values()) {
+      if (this.statuses.get(id) === status) continue;
+      this.statuses.set(id, status);
+      if (status === "stopped") this.stopped.add(id);
+    }
+  };
 
   onStartAsked(projectId: string): void {
     for (const { id, ...row } of this.world.postgres.tables.deployments.values()) {

@@ -312,10 +312,11 @@ function deploy(world: World, replica: Replica, index: number, x: number, hasRel
     const now = world.postgres.now();
     const id = tables.id("d");
     tables.deployments.set(id, {
-      ...{ id, projectId: site.projectId, createdAt: now, status: "queued", statusSince: now, hasRelease },
+      ...{ id, number: tables.deployments.size + 1, projectId: site.projectId, status: "queued", statusSince: now },
+      ...{ memoryMb: site.memoryMb, hasRelease },
       replicas: x < 0.3 ? 1 + (index % 3) : site.replicas,
       ...{ heldAt: null, drainSeconds: site.drainSeconds },
-      ...{ cancelRequested: false, releaseAttempt: 0, releaseNodeId: null, errorCode: null },
+      ...{ cancelRequested: false, releaseAttempt: 0, releaseNodeId: null, error: null },
       releaseStatus: hasRelease ? "pending" : "not_configured",
     });
     tables.enqueue("deploy", id, `deploy/${site.projectId}`, world.postgres.now());

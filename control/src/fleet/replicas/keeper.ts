@@ -8,6 +8,7 @@ import { LeaderOutdated } from "../cluster/fenced.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import type { StormWatch } from "../cluster/storm/watch.ts";
 import { haveEdgesLeft } from "../routes/left.ts";
+import { edgesInRotation } from "../routes/progress.ts";
 import { applySteps } from "./apply.ts";
 import { createSiteReader, type ReadSite } from "./read.ts";
 import { noteServed } from "./served.ts";
@@ -64,7 +65,7 @@ export function createKeeper(deps: KeeperDeps): () => Promise<void> {
     const isRouted = async (step: ReplicaStep) =>
       step.do === "remove" &&
       leaving.has(step.taskId) &&
-      !(await haveEdgesLeft({ db, etcd, fleet }, read.hosts, read.isLeft(step.taskId)));
+      !(await haveEdgesLeft({ edges: () => edgesInRotation(db), etcd, fleet }, read.hosts, read.isLeft(step.taskId)));
     const routed = await Promise.all(steps.map(isRouted));
     return steps.filter((_, at) => !routed[at]);
   }

@@ -1,8 +1,15 @@
-import type { Db } from "../../stores/db/pool.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
 import type { RouteEntry } from "../cluster/route-entry.ts";
-import { edgeProgress } from "./progress.ts";
+import { edgesFollowing } from "./progress.ts";
 import { type Routing, readRouting } from "./routing.ts";
+
+export interface LeftDeps {
+  /** Those that visitors may reach at this moment: see `edgesInRotation`. */
+  edges: () => Promise<string[]>;
+  etcd: Etcd;
+  /** What this replica knows. */
+  fleet: Routing;
+}
 
 /** Says of what a table has for one host whether it sends no visitor to what is to go. */
 export type IsLeft = (route: RouteEntry | null, host: string) => boolean;
@@ -13,14 +20,14 @@ export type IsLeft = (route: RouteEntry | null, host: string) => boolean;
  * here first.
  */
 export async function haveEdgesLeft(
-  { db, etcd, fleet }: { db: Db; etcd: Etcd; fleet: Routing },
+  { edges, etcd, fleet }: LeftDeps,
   hosts: readonly string[],
   isLeft: IsLeft,
 ): Promise<boolean> {
   const haveBy = async (routing: Routing): Promise<boolean> => {
     if (!hosts.every((host) => isLeft(routing.route(host), host))) return false;
-    const edges = await edgeProgress(db, routing, hosts);
-    return edges.current >= edges.inRotation;
+    const inRotation = await edges();
+    return edgesFollowing(routing, inRotation, hosts) >= inRotation.length;
   };
   // The view costs nothing, and may be old: etcd has the last word.
   return (await haveBy(fleet)) && (await haveBy(await readRouting(etcd, hosts)));

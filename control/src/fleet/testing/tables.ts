@@ -134,6 +134,13 @@ export class MemoryTables {
     return isWaiting && !this.lines.some(({ of, what }) => of === deploymentId && what === phase);
   }
 
+  /** See `edgesInRotation` of `fleet/routes/progress.ts`; those of this store are whole from the beginning. */
+  edgesInRotation(): string[] {
+    const isInRotation = ({ role, lifecycle, schedulable, seenAt }: MemoryNode) =>
+      role === "edge" && lifecycle === "active" && schedulable && seenAt !== null;
+    return [...this.nodes.values()].filter(isInRotation).map(({ id }) => id);
+  }
+
   /** See `removeTasks` of `fleet/tasks/change.ts`. */
   removeTasks(ids: readonly string[], drainSeconds = 0): void {
     for (const id of ids) {

@@ -138,8 +138,11 @@ export async function readDeployFacts(
   };
 }
 
-/** A row of `task` with what its node says of it. */
-export function taskFacts(task: Task, fleet: Fleet): TaskFacts {
+/** A row of `task`, as far as anybody waits for its container. */
+export type TaskRow = Pick<Task, "id" | "replica" | "created_at" | "desired" | "node_id" | "refused">;
+
+/** The same with what its node says of it. */
+export function taskFacts(task: TaskRow, fleet: Fleet): TaskFacts {
   const placed = fleet.findPlacement(task.id);
   const nodeId = placed?.nodeId ?? task.node_id;
   return {

@@ -17,6 +17,7 @@ import type { Etcd } from "../../stores/etcd/index.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import { type ClaimedWork, enqueue } from "../../stores/work/queue.ts";
 import { claimHost } from "../hosts/hosts.ts";
+import { retireRows } from "./retire/rows.ts";
 import { retireWorker } from "./retire/worker.ts";
 import { type TestCluster, testCluster } from "./testing/cluster.ts";
 import { deployWorker } from "./worker.ts";
@@ -108,7 +109,12 @@ test("a release command that the view does not show is neither given up nor forg
   const { deployment, read } = await releasing(project);
   const stop = new AbortController();
   const work = deployWorker(deps(behind()))(item("deploy", deployment), stop.signal);
-  expect(await retireWorker({ ...deps(behind()), drainMs: 0 })(item("retire", deployment), stop.signal)).toMatchObject({
+  expect(
+    await retireWorker({ ...deps(behind()), rows: retireRows(api.db), drainMs: 0 })(
+      item("retire", deployment),
+      stop.signal,
+    ),
+  ).toMatchObject({
     refund: true,
   });
   expect(await read()).toMatchObject({ state: "started", cancel: true });
@@ -200,7 +206,7 @@ test("a replica whose clock is ahead holds up nobody: what drains is timed by on
   const placed: Fleet = { ...fleet, findPlacement: () => ({ nodeId, placement: {} as never }) };
   const retire = (aheadMs: number) => {
     const clock = { ...systemClock, now: () => new Date(Date.now() + aheadMs) };
-    const worker = retireWorker({ ...deps(placed), clock, drainMs: 200 });
+    const worker = retireWorker({ ...deps(placed), rows: retireRows(api.db), clock, drainMs: 200 });
     return worker({ ...item("retire", deployment), id }, AbortSignal.timeout(5_000));
   };
   expect(await retire(3_600_000)).toMatchObject({ refund: true });

@@ -2,6 +2,7 @@ import { storedManifestSchema } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { haveEdgesLeft } from "../../fleet/routes/left.ts";
+import { edgesInRotation } from "../../fleet/routes/progress.ts";
 import { replicasOf } from "../../fleet/tasks/kinds/serve.ts";
 import type { DatabaseClock } from "../../stores/db/clock.ts";
 import { databaseClock } from "../../stores/db/clock.ts";
@@ -128,7 +129,7 @@ async function isUnrouted(
   const leaving = new Set(
     containers.flatMap(({ desired, observation }) => (desired === "stopped" ? [observation?.upstream ?? ""] : [])),
   );
-  return haveEdgesLeft(deps, [...redirectOf.keys()], (route, host) => {
+  return haveEdgesLeft({ ...deps, edges: () => edgesInRotation(deps.db) }, [...redirectOf.keys()], (route, host) => {
     if (project.suspended_at === null) return !route?.proxy?.upstreams.some((upstream) => leaving.has(upstream));
     return redirectOf.get(host) === null ? route?.page?.page === "PAGE_SUSPENDED" : route?.redirect !== undefined;
   });

@@ -8,7 +8,7 @@ import { isServing } from "@svc/control/fleet/tasks/deployment-status";
 import type { Work } from "../../kernel/kernel.ts";
 import type { DeploymentRow, TaskRow } from "../../stores/postgres.ts";
 import type { Replica } from "../replica.ts";
-import { edgesInRotation, routedTo } from "../routed.ts";
+import { routedTo } from "../routed.ts";
 import { readNodes } from "./nodes.ts";
 
 /** A site as it was read from Postgres. */
@@ -49,7 +49,7 @@ export function createSiteReader(replica: Replica): () => Work<ReadSite[]> {
         const tasks = tables.tasksOf(deployment.id).map((task) => ({ ...task }));
         return [{ host: site.host, deployment: { ...deployment }, tasks }];
       });
-      return { rows: running, nodes: readNodes(tables), edges: edgesInRotation(tables), now: world.postgres.now() };
+      return { rows: running, nodes: readNodes(tables), edges: tables.edgesInRotation(), now: world.postgres.now() };
     });
     const reading: Reading = { ...read, aheadMs: fleet.now().getTime() - now.getTime() };
     sightings.keepOnly(new Set(rows.flatMap(({ tasks }) => tasks.filter(isKept).map(({ id }) => id))));

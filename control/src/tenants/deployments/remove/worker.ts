@@ -2,6 +2,7 @@ import type { Clock } from "@svc/runtime/clock";
 import { sql } from "kysely";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { haveEdgesLeft, type IsLeft } from "../../../fleet/routes/left.ts";
+import { edgesInRotation } from "../../../fleet/routes/progress.ts";
 import { removeTasks } from "../../../fleet/tasks/change.ts";
 import { findDeployment } from "../../../fleet/tasks/deployment.ts";
 import { endRuns } from "../../../fleet/tasks/runs.ts";
@@ -44,7 +45,8 @@ export function removeWorker(deps: RemoveDeps): WorkHandler {
     const again = { retryAfterMs: recheckAfterMs(item.ageMs), refund: true } as const;
 
     const isLeft: IsLeft = (route) => route?.deploymentId !== deploymentId;
-    if (hosts.length > 0 && !(await haveEdgesLeft(deps, hosts, isLeft))) return again;
+    if (hosts.length > 0 && !(await haveEdgesLeft({ ...deps, edges: () => edgesInRotation(db) }, hosts, isLeft)))
+      return again;
     const tasks = await listTasks(db, deploymentId);
     const wanted = tasks.filter((task) => task.desired !== "removed");
     if (wanted.some((task) => task.kind === "serve" && task.node_id !== null)) {

@@ -18,8 +18,10 @@ import { startWorkers } from "../../../stores/work/worker.ts";
 import { alertWorkers } from "../../alerts/worker.ts";
 import { renameWorker } from "../../rename/worker.ts";
 import { suspensionWorker } from "../../suspension/worker.ts";
+import { lifecycleRows } from "../lifecycle/rows.ts";
 import { lifecycleWorker } from "../lifecycle/worker.ts";
 import { removeWorker } from "../remove/worker.ts";
+import { retireRows } from "../retire/rows.ts";
 import { retireWorker } from "../retire/worker.ts";
 import { deployWorker } from "../worker.ts";
 
@@ -109,9 +111,9 @@ export async function startReplica(options: {
         {
           concurrency: 8,
           handlers: {
-            retire: retireWorker({ ...work, drainMs: 30 }),
+            retire: retireWorker({ ...work, rows: retireRows(db), drainMs: 30 }),
             remove: removeWorker({ ...work, drainMs: 30 }),
-            lifecycle: lifecycleWorker(work),
+            lifecycle: lifecycleWorker({ ...work, rows: lifecycleRows(db) }),
             ...alertWorkers({ db, mailer: null, apiUrl: "http://127.0.0.1" }),
             rename: renameWorker({ ...work, content: options.content }),
             suspension: suspensionWorker({ ...work, drainMs: 30, edgesWaitMs: options.edgesWaitMs ?? 30_000 }),

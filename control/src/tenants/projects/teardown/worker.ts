@@ -7,6 +7,7 @@ import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { keys } from "../../../fleet/cluster/keys.ts";
 import { routeTopic } from "../../../fleet/cluster/topics.ts";
 import { haveEdgesLeft, type IsLeft } from "../../../fleet/routes/left.ts";
+import { edgesInRotation } from "../../../fleet/routes/progress.ts";
 import { removeTasks } from "../../../fleet/tasks/change.ts";
 import { endRuns } from "../../../fleet/tasks/runs.ts";
 import type { Log } from "../../../log.ts";
@@ -72,7 +73,7 @@ async function isOffEdges(deps: TeardownDeps, projectId: string, hosts: readonly
   const { db, fleet } = deps;
   const isLeft: IsLeft = (route) => route?.projectId !== projectId;
   const isPublished = hosts.every((host) => isLeft(fleet.route(host), host));
-  if (isPublished && !(await haveEdgesLeft(deps, hosts, isLeft))) return false;
+  if (isPublished && !(await haveEdgesLeft({ ...deps, edges: () => edgesInRotation(db) }, hosts, isLeft))) return false;
   // The whole table is looked through only once nothing else is waited for.
   if (isPublished && !fleet.isRouted(projectId)) return true;
   await notify(db, routeTopic, projectId);

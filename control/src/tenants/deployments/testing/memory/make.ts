@@ -1,0 +1,19 @@
+import { taskTopic } from "../../../../fleet/cluster/topics.ts";
+import type { Abandoned } from "../../../../fleet/replicas/bring-up.ts";
+import { emptySlots } from "../../../../fleet/tasks/kinds/serve.ts";
+import type { DeploymentRow, Tx } from "./tables.ts";
+
+/** As `fillSlots` of `fleet/replicas/make.ts`. */
+export function fillSlots(
+  { tables, now, notify }: Tx,
+  { id, projectId, replicas, memoryMb }: DeploymentRow,
+  { slots, abandoned }: { slots: readonly number[]; abandoned: readonly Abandoned[] },
+): void {
+  tables.removeTasks(abandoned.map(({ taskId }) => taskId));
+  for (const replica of emptySlots(tables.wantedTasksOf(id), replicas)) {
+    if (!slots.includes(replica)) continue;
+    tables.insertTask({ projectId, deploymentId: id, replica, memoryMb, cause: null, createdAt: now });
+  }
+  for (const _ of abandoned) tables.lines.push({ of: id, what: "task-abandoned", at: now });
+  notify(taskTopic);
+}
