@@ -85,6 +85,7 @@ import { databaseWorker } from "./tenants/databases/worker.ts";
 import { lifecycleRows } from "./tenants/deployments/lifecycle/rows.ts";
 import { lifecycleWorker } from "./tenants/deployments/lifecycle/worker.ts";
 import { createImageResolver } from "./tenants/deployments/oci/oci.ts";
+import { deploysOnPostgres } from "./tenants/deployments/postgres.ts";
 import { removeWorker } from "./tenants/deployments/remove/worker.ts";
 import { retireRows } from "./tenants/deployments/retire/rows.ts";
 import { retireWorker } from "./tenants/deployments/retire/worker.ts";
@@ -427,15 +428,18 @@ export function workGroups({
       handlers: {
         deploy: deployWorker({
           ...work,
-          resolveImage: createImageResolver({
-            clock,
-            random,
-            db,
-            secrets,
-            log,
-            registry,
-            rules: referenceRules(config),
-            platforms: async () => listSchedulableNodes(db, fleet),
+          ...deploysOnPostgres({
+            ...work,
+            resolveImage: createImageResolver({
+              clock,
+              random,
+              db,
+              secrets,
+              log,
+              registry,
+              rules: referenceRules(config),
+              platforms: async () => listSchedulableNodes(db, fleet),
+            }),
           }),
         }),
       },

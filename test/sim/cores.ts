@@ -3,7 +3,6 @@ import { stormOf } from "@svc/control/fleet/cluster/storm/rules";
 import { keepReplicas } from "@svc/control/fleet/replicas/steps";
 import { edgesFollowing } from "@svc/control/fleet/routes/progress";
 import { applyChange, tableChange } from "@svc/control/fleet/routes/table";
-import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 
 /**
  * The product's own decisions, as the virtual shells of control's leaders and workers call them. A test double replaces one of them or throws
@@ -12,7 +11,6 @@ import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 export const realCores = {
   stormOf,
   edgesFollowing,
-  nextDeployStep,
   keepReplicas,
   applyChange,
   tableChange,

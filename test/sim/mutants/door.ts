@@ -9,6 +9,7 @@ import type { answered as assignAnswered } from "@svc/control/fleet/sessions/out
 import type { takeSessionKey } from "@svc/control/fleet/sessions/session-key";
 import type { stepResume } from "@svc/control/stores/etcd/resume";
 import type { answered, granted } from "@svc/control/stores/etcd/validity";
+import type { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 import type { decide } from "@svc/router/table";
 import type { createTableFeed } from "@svc/router/table-feed";
 import type { createTableStore } from "@svc/router/table-store";
@@ -28,6 +29,7 @@ export interface Patchable {
   stepResume: typeof stepResume;
   granted: typeof granted;
   answered: typeof answered;
+  nextDeployStep: typeof nextDeployStep;
   createTableFeed: typeof createTableFeed;
   createTableStore: typeof createTableStore;
   decide: typeof decide;

@@ -75,15 +75,15 @@ const mutants = {
   },
   M6: {
     breaks: "a grant that is not confirmed at once is given to another node",
-    double: (real) => ({
-      ...real,
-      nextDeployStep: (facts) => {
+    patches: {
+      nextDeployStep: (real) => (facts) => {
         const { run } = facts.release;
         const isSlow = run?.state === "granted" && facts.now.getTime() - Date.parse(run.changedAt) > 3_000;
-        if (!isSlow) return real.nextDeployStep(facts);
-        return real.nextDeployStep({ ...facts, release: { ...facts.release, run: { ...run, state: "not_started" } } });
+        return real(
+          isSlow ? { ...facts, release: { ...facts.release, run: { ...run, state: "not_started" } } } : facts,
+        );
       },
-    }),
+    },
   },
   M7: {
     breaks: "old containers are removed before the edges have the new table",

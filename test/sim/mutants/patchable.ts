@@ -15,6 +15,7 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "control/src/fleet/sessions/session-key.ts": ["takeSessionKey"],
   "control/src/stores/etcd/resume.ts": ["stepResume"],
   "control/src/stores/etcd/validity.ts": ["answered", "granted"],
+  "control/src/tenants/deployments/steps.ts": ["nextDeployStep"],
   "router/src/table-feed.ts": ["createTableFeed"],
   "router/src/table-store.ts": ["createTableStore"],
   "router/src/table.ts": ["decide"],

@@ -1,6 +1,5 @@
 import type { LinkKind } from "@svc/control/fleet/nodes/events/links";
 import type { MemoryNode, MemoryTask } from "@svc/control/fleet/testing/tables";
-import type { ReleaseStatus } from "@svc/control/stores/db/tables";
 import * as rows from "@svc/control/tenants/deployments/testing/memory/tables";
 import { type Kernel, type Process, pause, type Wait, type Work, wait } from "../kernel/kernel.ts";
 import type { StoreTrouble } from "./etcd-path.ts";
@@ -12,16 +11,8 @@ export interface SiteRow extends rows.SiteRow {
   drainSeconds: number;
 }
 
-/** The id of an attempt: there is no table of runs here. */
-export const releaseAttemptId = (deploymentId: string, attempt: number) => `${deploymentId}.${attempt}`;
-
-export interface DeploymentRow extends rows.DeploymentRow {
-  cancelRequested: boolean;
-  hasRelease: boolean;
-  releaseStatus: ReleaseStatus;
-  releaseAttempt: number;
-  releaseNodeId: string | null;
-}
+export type DeploymentRow = rows.DeploymentRow;
+export const { releaseAttemptId } = rows;
 
 export type TaskRow = MemoryTask;
 
@@ -50,7 +41,6 @@ export class Tables extends rows.DeploymentTables {
   /** When the removal of a task was asked for, in true time: for the checks only. */
   readonly removedAtMs = new Map<string, number>();
   override readonly sites = new Map<string, SiteRow>();
-  override readonly deployments = new Map<string, DeploymentRow>();
   readonly tokens = new Map<string, TokenRow>();
   private readonly kernel: Kernel;
 
@@ -71,18 +61,6 @@ export class Tables extends rows.DeploymentTables {
   override removeTasks(ids: readonly string[], drainSeconds = 0): void {
     super.removeTasks(ids, drainSeconds);
     for (const id of ids) if (!this.removedAtMs.has(id)) this.removedAtMs.set(id, this.kernel.nowMs);
-  }
-
-  /** What the channel served before `deployment`, or would have after a start, newest first. */
-  servingBeside({ id, projectId }: DeploymentRow): DeploymentRow[] {
-    return [...this.deployments.values()]
-      .filter(
-        (other) =>
-          other.projectId === projectId &&
-          other.id !== id &&
-          (other.status === "running" || other.status === "stopped"),
-      )
-      .reverse();
   }
 }
 

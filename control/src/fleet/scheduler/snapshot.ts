@@ -30,7 +30,7 @@ export type NodeLinks = Pick<SchedulerFleet, "nodeLink"> & Partial<Pick<Schedule
 export const listSchedulableNodes = async (db: Db, fleet: NodeLinks): Promise<NamedNode[]> =>
   namedNodes(await listNodeRows(db), fleet);
 
-const namedNodes = (rows: readonly NodeRow[], fleet: NodeLinks): NamedNode[] =>
+export const namedNodes = (rows: readonly NodeRow[], fleet: NodeLinks): NamedNode[] =>
   rows.map((node) => {
     const session = fleet.nodeSession?.(node.id)?.session;
     const capacity = session?.capacity ?? node.capacity ?? unknownCapacity;

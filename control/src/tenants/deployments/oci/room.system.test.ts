@@ -12,6 +12,7 @@ import { type EtcdServer, startEtcd, testClient } from "../../../stores/etcd/tes
 import { enqueue } from "../../../stores/work/queue.ts";
 import { workRows } from "../../../stores/work/rows.ts";
 import { startWorkers } from "../../../stores/work/worker.ts";
+import { deploysOnPostgres } from "../postgres.ts";
 import { deployWorker } from "../worker.ts";
 import { createImageResolver, inside, waiters } from "./oci.ts";
 
@@ -79,7 +80,12 @@ test("images of one account from a registry that does not answer leave room for 
     ...{ clock: systemClock, random: systemRandom },
     ...{ db, secrets, log, registry, rules, platforms },
   });
-  const handlers = { deploy: deployWorker({ clock: systemClock, db, etcd, fleet, registry, resolveImage, log }) };
+  const handlers = {
+    deploy: deployWorker({
+      ...{ clock: systemClock, etcd, fleet, log },
+      ...deploysOnPostgres({ clock: systemClock, db, registry, resolveImage }),
+    }),
+  };
   await using _workers = startWorkers({
     clock: systemClock,
     ...{ rows: workRows(db), listener, log, owner: "a", leaseMs: 10_000 },

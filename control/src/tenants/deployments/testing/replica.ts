@@ -20,6 +20,7 @@ import { renameWorker } from "../../rename/worker.ts";
 import { suspensionWorker } from "../../suspension/worker.ts";
 import { lifecycleRows } from "../lifecycle/rows.ts";
 import { lifecycleWorker } from "../lifecycle/worker.ts";
+import { deploysOnPostgres } from "../postgres.ts";
 import { removeWorker } from "../remove/worker.ts";
 import { retireRows } from "../retire/rows.ts";
 import { retireWorker } from "../retire/worker.ts";
@@ -104,7 +105,10 @@ export async function startReplica(options: {
           handlers: {
             deploy: deployWorker({
               ...work,
-              resolveImage: async () => ({ code: "OCI_PULL_FAILED", message: "" }),
+              ...deploysOnPostgres({
+                ...work,
+                resolveImage: async () => ({ code: "OCI_PULL_FAILED", message: "" }),
+              }),
             }),
           },
         },

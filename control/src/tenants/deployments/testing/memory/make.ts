@@ -8,12 +8,13 @@ export function fillSlots(
   { tables, now, notify }: Tx,
   { id, projectId, replicas, memoryMb }: DeploymentRow,
   { slots, abandoned }: { slots: readonly number[]; abandoned: readonly Abandoned[] },
-): void {
+): number[] {
   tables.removeTasks(abandoned.map(({ taskId }) => taskId));
-  for (const replica of emptySlots(tables.wantedTasksOf(id), replicas)) {
-    if (!slots.includes(replica)) continue;
+  const filled = emptySlots(tables.wantedTasksOf(id), replicas).filter((slot) => slots.includes(slot));
+  for (const replica of filled) {
     tables.insertTask({ projectId, deploymentId: id, replica, memoryMb, cause: null, createdAt: now });
   }
   for (const _ of abandoned) tables.lines.push({ of: id, what: "task-abandoned", at: now });
   notify(taskTopic);
+  return filled;
 }

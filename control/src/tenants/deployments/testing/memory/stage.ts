@@ -8,6 +8,8 @@ import type { Deployment, Project } from "../../../../stores/db/tables.ts";
 import { enqueue, hasOpenWork } from "../../../../stores/work/queue.ts";
 import { type LifecycleRows, lifecycleRows } from "../../lifecycle/rows.ts";
 import { type RetireRows, retireRows } from "../../retire/rows.ts";
+import { type DeployRows, deployRows } from "../../rows.ts";
+import { memoryDeployRows } from "./deploy-rows.ts";
 import { memoryLifecycleRows } from "./lifecycle-rows.ts";
 import { memoryRetireRows } from "./retire-rows.ts";
 import { DeploymentTables, healthTimeoutSeconds } from "./tables.ts";
@@ -17,17 +19,24 @@ type Status = Deployment["status"];
 /** A task as every store tells of it. */
 export interface SeenTask extends Pick<MemoryTask, "id" | "replica" | "desired" | "drainSeconds"> {}
 
+export interface NewDeployment {
+  status: Status;
+  replicas?: number;
+  drainSeconds?: number;
+  isHeld?: boolean;
+  /** It has a release command that nobody was offered yet. */
+  hasRelease?: boolean;
+}
+
 /** Rows of one kind of store, as a test of what they promise sets them up and looks at them. */
 export interface Stage extends AsyncDisposable {
   lifecycle: LifecycleRows;
   retire: RetireRows;
+  deploys: DeployRows;
   /** A project with a host, of which production leads to nothing yet. */
   newProject(): Promise<{ projectId: string; host: string }>;
   /** A deployment with an image to its production, later than those before. */
-  newDeployment(
-    projectId: string,
-    values: { status: Status; replicas?: number; drainSeconds?: number; isHeld?: boolean },
-  ): Promise<string>;
+  newDeployment(projectId: string, values: NewDeployment): Promise<string>;
   /** What production leads to. */
   point(projectId: string, state: { deploymentId: string | null; stopped: boolean }): Promise<void>;
   channelOf(projectId: string): Promise<{ deploymentId: string | null; stopped: boolean } | null>;
@@ -39,8 +48,13 @@ export interface Stage extends AsyncDisposable {
   tasksOf(deploymentId: string): Promise<SeenTask[]>;
   newEdge(values?: { schedulable?: boolean }): Promise<string>;
   suspend(projectId: string): Promise<void>;
+  /** Somebody asks for its end. */
+  cancel(deploymentId: string): Promise<void>;
+  /** No node takes the task. */
+  refuse(taskId: string): Promise<void>;
   /** Its status, what it says of itself, and the phases of its timeline. */
   look(deploymentId: string): Promise<{ status: Status; error: string | null; lines: string[] }>;
+  releaseOf(deploymentId: string): Promise<Deployment["release_status"]>;
   enqueue(kind: string, key: string, payload: unknown): Promise<number>;
   isRetiring(deploymentId: string): Promise<boolean>;
 }
@@ -64,26 +78,27 @@ export async function postgresStage(): Promise<Stage> {
   };
   let edges = 0;
   return {
-    ...{ lifecycle: lifecycleRows(db), retire: retireRows(db) },
+    ...{ lifecycle: lifecycleRows(db), retire: retireRows(db), deploys: deployRows(db) },
     async newProject() {
       const project = await api.newProject(await api.newUser());
       projects.set(project.id, project);
       return { projectId: project.id, host: `${project.slug}.svc.localhost` };
     },
-    async newDeployment(projectId, { status, replicas = 1, drainSeconds = 30, isHeld = false }) {
+    async newDeployment(projectId, { status, replicas = 1, drainSeconds = 30, isHeld = false, hasRelease = false }) {
       const health = { path: "/", timeoutSeconds: healthTimeoutSeconds };
       const drain = { seconds: drainSeconds };
       const manifest = {
         version: 2,
         app: { name: "Shop", type: "ssr", replicas },
-        health,
-        drain,
+        ...{ health, drain },
+        ...(hasRelease && { release: { command: "node migrate.js", timeoutSeconds: 30 } }),
       } as unknown as Deployment["manifest"];
       const held_at = isHeld ? systemClock.now() : null;
       const deployment = await api.newDeployment(must(projects.get(projectId)), {
         status,
         manifest,
         held_at,
+        ...(hasRelease && { release_status: "pending" as const }),
         ...image,
       });
       deployments.set(deployment.id, deployment);
@@ -122,6 +137,20 @@ export async function postgresStage(): Promise<Stage> {
     async suspend(projectId) {
       await db.updateTable("project").set({ suspended_at: sql<Date>`now()` }).where("id", "=", projectId).execute();
     },
+    async cancel(id) {
+      await db.updateTable("deployment").set({ cancel_requested_at: sql<Date>`now()` }).where("id", "=", id).execute();
+    },
+    async refuse(id) {
+      await db
+        .updateTable("task")
+        .set({ refused: { cordoned: 1 } })
+        .where("id", "=", id)
+        .execute();
+    },
+    async releaseOf(id) {
+      const row = db.selectFrom("deployment").select("release_status").where("id", "=", id);
+      return (await row.executeTakeFirstOrThrow()).release_status;
+    },
     async look(id) {
       const row = await db.selectFrom("deployment").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
       const lines = await db
@@ -145,18 +174,20 @@ export async function memoryStage(): Promise<Stage> {
   let number = 0;
   return {
     ...{ lifecycle: memoryLifecycleRows(transact), retire: memoryRetireRows(transact) },
+    deploys: memoryDeployRows(transact),
     async newProject() {
       const projectId = tables.id("p");
       const host = `${projectId}.svc.test`;
       tables.sites.set(host, { host, projectId, deploymentId: null, stopped: false, changedAt: systemClock.now() });
       return { projectId, host };
     },
-    async newDeployment(projectId, { status, replicas = 1, drainSeconds = 30, isHeld = false }) {
+    async newDeployment(projectId, { status, replicas = 1, drainSeconds = 30, isHeld = false, hasRelease = false }) {
       const id = tables.id("d");
       const now = systemClock.now();
       tables.deployments.set(id, {
         ...{ id, projectId, status, replicas, number: ++number, memoryMb: 128, statusSince: now },
-        ...{ drainSeconds, heldAt: isHeld ? now : null, error: null },
+        ...{ drainSeconds, heldAt: isHeld ? now : null, error: null, cancelRequested: false, hasRelease },
+        ...{ releaseStatus: hasRelease ? "pending" : "not_configured", releaseAttempt: 0, releaseNodeId: null },
       });
       return id;
     },
@@ -190,6 +221,13 @@ export async function memoryStage(): Promise<Stage> {
     async suspend(projectId) {
       tables.suspended.add(projectId);
     },
+    async cancel(id) {
+      Object.assign(tables.deployments.get(id) ?? {}, { cancelRequested: true });
+    },
+    async refuse(id) {
+      Object.assign(tables.tasks.get(id) ?? {}, { refused: { cordoned: 1 } });
+    },
+    releaseOf: async (id) => tables.deployments.get(id)?.releaseStatus ?? "not_configured",
     async look(id) {
       const row = tables.deployments.get(id);
       if (row === undefined) throw new Error(`there is no deployment ${id}`);

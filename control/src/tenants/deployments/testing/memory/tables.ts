@@ -5,6 +5,7 @@ import {
   type MemoryTask,
   type MemoryTransaction,
 } from "../../../../fleet/testing/tables.ts";
+import type { ReleaseStatus } from "../../../../stores/db/tables.ts";
 
 /** A deployment with an image, to production, as far as workers ask. */
 export interface DeploymentRow extends MemoryDeployment {
@@ -16,6 +17,12 @@ export interface DeploymentRow extends MemoryDeployment {
   /** What is set aside for each of its containers. */
   readonly memoryMb: number;
   statusSince: Date;
+  cancelRequested: boolean;
+  readonly hasRelease: boolean;
+  releaseStatus: ReleaseStatus;
+  /** The newest attempt at its release command, and the node that it belongs to; 0 and null before the first. */
+  releaseAttempt: number;
+  releaseNodeId: string | null;
   /** A stop covers it. */
   heldAt: Date | null;
   error: string | null;
@@ -25,6 +32,9 @@ export interface DeploymentRow extends MemoryDeployment {
 export interface SiteRow extends MemorySite {
   changedAt: Date;
 }
+
+/** The id of an attempt: there is no table of runs. */
+export const releaseAttemptId = (deploymentId: string, attempt: number) => `${deploymentId}.${attempt}`;
 
 /** How long a new version has to answer. */
 export const healthTimeoutSeconds = 30;
@@ -78,6 +88,14 @@ export class DeploymentTables extends MemoryTables {
     return [...this.open.values()]
       .filter((task) => task.projectId === projectId && task.desired === "removed" && task.drainSeconds > 0)
       .map(({ id }) => id);
+  }
+
+  /** What the channel of `deployment` served before, or would have after a start, newest first. */
+  servingBeside({ id, projectId }: DeploymentRow): DeploymentRow[] {
+    return [...this.deployments.values()]
+      .filter((other) => other.projectId === projectId && other.id !== id)
+      .filter(({ status }) => status === "running" || status === "stopped")
+      .reverse();
   }
 
   endDrains(projectId: string): void {
