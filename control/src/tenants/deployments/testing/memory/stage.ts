@@ -143,7 +143,7 @@ export async function postgresStage(): Promise<Stage> {
     async refuse(id) {
       await db
         .updateTable("task")
-        .set({ refused: { cordoned: 1 } })
+        .set({ refused: JSON.stringify({ cordoned: 1 }) })
         .where("id", "=", id)
         .execute();
     },
