@@ -1,7 +1,7 @@
 import type { LinkKind } from "@svc/control/fleet/nodes/events/links";
 import type { MemoryNode, MemoryTask } from "@svc/control/fleet/testing/tables";
 import * as rows from "@svc/control/tenants/deployments/testing/memory/tables";
-import { type Kernel, type Process, pause, type Wait, type Work, wait } from "../kernel/kernel.ts";
+import type { Kernel, Process, Wait } from "../kernel/kernel.ts";
 import type { StoreTrouble } from "./etcd-path.ts";
 
 /** What the manifests of its deployments say. */
@@ -136,18 +136,6 @@ export class Postgres {
     for (const { process, life, heard } of this.listeners) {
       if (process.life !== life || !process.alive) continue;
       this.kernel.at(process.random.between(0.3, 4), "notify", () => heard(...said), process);
-    }
-  }
-}
-
-/** Repeats a piece of work until it succeeds; the database's failures only. */
-export function* untilDone<T>(work: () => Work<T>, pauseMs = 500): Work<T> {
-  for (;;) {
-    try {
-      return yield* work();
-    } catch (error) {
-      if (!(error instanceof DatabaseError)) throw error;
-      yield* wait(pause(pauseMs));
     }
   }
 }

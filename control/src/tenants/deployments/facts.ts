@@ -1,6 +1,6 @@
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { edgesFollowing } from "../../fleet/routes/progress.ts";
-import type { TaskFacts } from "../../fleet/tasks/deployment-status.ts";
+import type { TaskFacts, TaskRow } from "../../fleet/tasks/deployment-status.ts";
 import { findRun } from "../../fleet/tasks/runs.ts";
 import type { Task } from "../../stores/db/tables.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
@@ -86,10 +86,7 @@ export async function readDeployFacts<Found extends DeployRow>(
   return { of, releaseNodeId: release?.nodeId ?? null, factsNow: () => ({ ...facts, ...fleetFacts() }), facts };
 }
 
-/** A row of `task`, as far as anybody waits for its container. */
-export type TaskRow = Pick<Task, "id" | "replica" | "created_at" | "desired" | "node_id" | "refused">;
-
-/** The same with what its node says of it. */
+/** A row of `task` with what its node says of it. */
 export function taskFacts(task: TaskRow, fleet: Fleet): TaskFacts {
   const placed = fleet.findPlacement(task.id);
   const nodeId = placed?.nodeId ?? task.node_id;

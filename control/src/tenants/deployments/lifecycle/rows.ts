@@ -11,13 +11,13 @@ import {
   listHosts,
   lockDeployment,
 } from "../../../fleet/tasks/deployment.ts";
+import type { TaskRow } from "../../../fleet/tasks/deployment-status.ts";
 import { replicasOf } from "../../../fleet/tasks/kinds/serve.ts";
 import { listTasks, listWantedTasks } from "../../../fleet/tasks/store.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Deployment } from "../../../stores/db/tables.ts";
 import type { ClaimedWork } from "../../../stores/work/queue.ts";
 import { pointChannel } from "../channel.ts";
-import type { TaskRow } from "../facts.ts";
 import { isRetiring, retire } from "../retire/request.ts";
 import { moveDeployment } from "../store.ts";
 import type { LifecycleStep, StopFacts } from "./steps.ts";
