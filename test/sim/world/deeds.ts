@@ -1,5 +1,5 @@
 import { redeem } from "@svc/control/fleet/nodes/rules";
-import { requestStart, requestStop } from "../control/lifecycle.ts";
+import { request } from "../control/lifecycle.ts";
 import type { Replica } from "../control/replica.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Tables } from "../stores/postgres.ts";
@@ -237,13 +237,13 @@ export function act(world: World, { kind, a, b, ms, x }: Deed): void {
     case "stopSite":
       change(replica, (tables) => {
         const site = at([...tables.sites.values()], a);
-        if (site !== undefined) requestStop(world, tables, site);
+        if (site !== undefined) request(world, tables, site, "stop");
       });
       return;
     case "startSite":
       change(replica, (tables) => {
         const site = at([...tables.sites.values()], a);
-        if (site !== undefined) requestStart(world, tables, site);
+        if (site !== undefined) request(world, tables, site, "start");
       });
       return;
     case "cordon":

@@ -31,6 +31,53 @@ describe.each([
   const slotsOf = async (deploymentId: string, desired: "running" | "removed") =>
     (await stage.tasksOf(deploymentId)).filter((task) => task.desired === desired).map(({ replica }) => replica);
 
+  describe("whoever asks", () => {
+    test("has what serves stopped, and what is on its way held, whatever the stop finds later", async () => {
+      const { projectId, deploymentId } = await served("running");
+      const next = await stage.newDeployment(projectId, { status: "building" });
+      const over = await stage.newDeployment(projectId, { status: "failed" });
+      const asked = await stage.request(projectId, "stop");
+      expect(asked.deploymentId).toBe(deploymentId);
+      // Again, while it waits.
+      expect(await stage.request(projectId, "stop")).toMatchObject({ workId: asked.workId });
+      expect(await Promise.all([deploymentId, next, over].map(stage.isHeld))).toEqual([false, true, false]);
+      expect((await stage.look(next)).lines).toEqual(["stop-requested"]);
+    });
+
+    test("has what is stopped started, with what it held, and forgets what an earlier start said", async () => {
+      const stopped = await served("stopped");
+      const { projectId, deploymentId } = stopped;
+      const next = await stage.newDeployment(projectId, { status: "deploying", isHeld: true });
+      await stage.lifecycle.fail(stopped, "It did not answer.");
+      const asked = await stage.request(projectId, "start");
+      expect(asked.deploymentId).toBe(deploymentId);
+      expect(await stage.look(deploymentId)).toMatchObject({ status: "stopped", error: null });
+      await stage.lifecycle.fail(stopped, "It did not answer again.");
+      // Work that waits is not begun anew.
+      expect(await stage.request(projectId, "start")).toMatchObject({ workId: asked.workId });
+      expect(await stage.look(deploymentId)).toMatchObject({ error: "It did not answer again." });
+      expect(await stage.isHeld(next)).toBe(false);
+      expect((await stage.look(next)).lines).toEqual(["start-requested"]);
+    });
+
+    test("is refused where there is nothing to stop or to start", async () => {
+      const [running, stopped, first] = [await served("running"), await served("stopped"), await served("deploying")];
+      const { projectId } = await stage.newProject();
+      for (const id of [stopped.projectId, first.projectId, projectId])
+        await expect(stage.request(id, "stop")).rejects.toMatchObject({ code: "STOP_UNAVAILABLE" });
+      for (const id of [running.projectId, first.projectId, projectId])
+        await expect(stage.request(id, "start")).rejects.toMatchObject({ code: "START_UNAVAILABLE" });
+    });
+
+    test("may stop what takes the traffic over at this moment", async () => {
+      const { projectId } = await served("running");
+      const next = await stage.newDeployment(projectId, { status: "deploying" });
+      await stage.point(projectId, { deploymentId: next, stopped: false });
+      expect(await stage.request(projectId, "stop")).toMatchObject({ deploymentId: next });
+      expect(await stage.isHeld(next)).toBe(true);
+    });
+  });
+
   describe("what it is about", () => {
     test("a stop is about what has production now, and says whether it covers that", async () => {
       const { projectId, deploymentId: asked, host } = await served("running");

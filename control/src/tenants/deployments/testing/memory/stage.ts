@@ -6,11 +6,13 @@ import type { MemoryTask, Transact } from "../../../../fleet/testing/tables.ts";
 import { testApi } from "../../../../http/testing.ts";
 import type { Deployment, Project } from "../../../../stores/db/tables.ts";
 import { enqueue, hasOpenWork } from "../../../../stores/work/queue.ts";
-import { type LifecycleRows, lifecycleRows } from "../../lifecycle/rows.ts";
+import { requestLifecycle } from "../../lifecycle/request.ts";
+import { type LifecyclePayload, type LifecycleRows, lifecycleRows } from "../../lifecycle/rows.ts";
 import { type RetireRows, retireRows } from "../../retire/rows.ts";
 import { type DeployRows, deployRows } from "../../rows.ts";
 import { memoryDeployRows } from "./deploy-rows.ts";
 import { memoryLifecycleRows } from "./lifecycle-rows.ts";
+import { requestLifecycle as memoryRequest } from "./request.ts";
 import { memoryRetireRows } from "./retire-rows.ts";
 import { DeploymentTables, healthTimeoutSeconds } from "./tables.ts";
 
@@ -48,6 +50,9 @@ export interface Stage extends AsyncDisposable {
   tasksOf(deploymentId: string): Promise<SeenTask[]>;
   newEdge(values?: { schedulable?: boolean }): Promise<string>;
   suspend(projectId: string): Promise<void>;
+  /** Somebody has production stopped or started. @throws Refused */
+  request(projectId: string, action: LifecyclePayload["action"]): Promise<{ deploymentId: string; workId: number }>;
+  isHeld(deploymentId: string): Promise<boolean>;
   /** Somebody asks for its end. */
   cancel(deploymentId: string): Promise<void>;
   /** No node takes the task. */
@@ -137,6 +142,15 @@ export async function postgresStage(): Promise<Stage> {
     async suspend(projectId) {
       await db.updateTable("project").set({ suspended_at: sql<Date>`now()` }).where("id", "=", projectId).execute();
     },
+    request: (projectId, action) =>
+      db.transaction().execute(async (tx) => {
+        await sql`select from project where id = ${projectId} for update`.execute(tx);
+        return requestLifecycle(tx, projectId, action);
+      }),
+    async isHeld(id) {
+      const row = db.selectFrom("deployment").select("held_at").where("id", "=", id);
+      return (await row.executeTakeFirstOrThrow()).held_at !== null;
+    },
     async cancel(id) {
       await db.updateTable("deployment").set({ cancel_requested_at: sql<Date>`now()` }).where("id", "=", id).execute();
     },
@@ -221,6 +235,8 @@ export async function memoryStage(): Promise<Stage> {
     async suspend(projectId) {
       tables.suspended.add(projectId);
     },
+    request: async (projectId, action) => memoryRequest(tx(), projectId, action),
+    isHeld: async (id) => (tables.deployments.get(id)?.heldAt ?? null) !== null,
     async cancel(id) {
       Object.assign(tables.deployments.get(id) ?? {}, { cancelRequested: true });
     },
