@@ -53,6 +53,7 @@ import { createResolver, type Resolver } from "./stores/dns/resolver.ts";
 import { createEtcd, type Etcd } from "./stores/etcd/index.ts";
 import { type Bucket, createBucket } from "./stores/s3/bucket.ts";
 import { createSecrets, type Secrets } from "./stores/secrets.ts";
+import { workRows } from "./stores/work/rows.ts";
 import { startWorkers, type WorkGroup, type WorkHandler } from "./stores/work/worker.ts";
 import { sweepAccountRepositories } from "./tenants/account-registry/sweep.ts";
 import { countEtcd, serveMetrics } from "./tenants/admin/metrics/start.ts";
@@ -81,9 +82,12 @@ import { createSqlRunner, type SqlRunner } from "./tenants/databases/sql/runner.
 import { createTransfers } from "./tenants/databases/sql/transfers.ts";
 import { createDatabaseAdmin } from "./tenants/databases/sql-admin.ts";
 import { databaseWorker } from "./tenants/databases/worker.ts";
+import { lifecycleRows } from "./tenants/deployments/lifecycle/rows.ts";
 import { lifecycleWorker } from "./tenants/deployments/lifecycle/worker.ts";
 import { createImageResolver } from "./tenants/deployments/oci/oci.ts";
+import { deploysOnPostgres } from "./tenants/deployments/postgres.ts";
 import { removeWorker } from "./tenants/deployments/remove/worker.ts";
+import { retireRows } from "./tenants/deployments/retire/rows.ts";
 import { retireWorker } from "./tenants/deployments/retire/worker.ts";
 import { screenshotWork } from "./tenants/deployments/screenshots/store.ts";
 import { screenshotWorker } from "./tenants/deployments/screenshots/worker.ts";
@@ -269,7 +273,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
   stack.use(
     startWorkers({
       clock,
-      db,
+      rows: workRows(db),
       listener,
       log,
       owner: serverId,
@@ -424,15 +428,18 @@ export function workGroups({
       handlers: {
         deploy: deployWorker({
           ...work,
-          resolveImage: createImageResolver({
-            clock,
-            random,
-            db,
-            secrets,
-            log,
-            registry,
-            rules: referenceRules(config),
-            platforms: async () => listSchedulableNodes(db, fleet),
+          ...deploysOnPostgres({
+            ...work,
+            resolveImage: createImageResolver({
+              clock,
+              random,
+              db,
+              secrets,
+              log,
+              registry,
+              rules: referenceRules(config),
+              platforms: async () => listSchedulableNodes(db, fleet),
+            }),
           }),
         }),
       },
@@ -441,9 +448,9 @@ export function workGroups({
       concurrency: otherWorkAtOnce,
       handlers: {
         [backupWork]: backupWorker(work),
-        retire: retireWorker({ ...work, drainMs: config.drainMs }),
+        retire: retireWorker({ ...work, rows: retireRows(db), drainMs: config.drainMs }),
         remove: removeWorker({ ...work, drainMs: config.drainMs }),
-        lifecycle: lifecycleWorker(work),
+        lifecycle: lifecycleWorker({ ...work, rows: lifecycleRows(db) }),
         teardown: teardownWorker({ ...work, collector }),
         [deleteUserKind]: deleteUserWorker(work),
         rename: renameWorker({ ...work, content: config.content }),

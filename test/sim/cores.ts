@@ -1,7 +1,5 @@
 import type { Journal } from "@svc/agent/journal/journal";
 import { edgesFollowing } from "@svc/control/fleet/routes/progress";
-import { nextLifecycleStep } from "@svc/control/tenants/deployments/lifecycle/steps";
-import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 
 /**
  * The product's own decisions, as the virtual shells of control's workers call them. A test double replaces one of them or throws
@@ -9,8 +7,6 @@ import { nextDeployStep } from "@svc/control/tenants/deployments/steps";
  */
 export const realCores = {
   edgesFollowing,
-  nextDeployStep,
-  nextLifecycleStep,
   /** How agents' ports are. */
   ports: {
     /** What was written to the journal is on the disk when the call returns. */

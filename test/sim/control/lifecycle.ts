@@ -1,182 +1,20 @@
-import { emptySlots } from "@svc/control/fleet/tasks/kinds/serve";
-import type { LifecycleStep, StartFacts, StopFacts } from "@svc/control/tenants/deployments/lifecycle/steps";
-import { openStatuses } from "@svc/proto";
-import { pause, type Work, wait } from "../kernel/kernel.ts";
-import type { DeploymentRow, SiteRow, Tables, WorkRow } from "../stores/postgres.ts";
+import { Refused } from "@svc/control/stores/refused";
+import { requestLifecycle } from "@svc/control/tenants/deployments/testing/memory/request";
+import type { SiteRow, Tables } from "../stores/postgres.ts";
 import type { World } from "../world/world.ts";
-import { containerFacts, healthTimeoutSeconds } from "./container-facts.ts";
-import { move, type Outcome } from "./outcome.ts";
-import type { Replica } from "./replica.ts";
-import { edgesInRotation } from "./routed.ts";
 
-const lookEveryMs = 500;
-const open = new Set<string>(openStatuses);
-
-// ------------------------------------------------------------------ requests
-
-/** Somebody stops what a site serves: mirrors `control/src/tenants/deployments/lifecycle/{request,hold}.ts`. */
-export function requestStop(world: World, tables: Tables, site: SiteRow): void {
-  const row = servedBy(tables, site);
-  if (row === undefined) return;
-  const takesOver = row.status === "deploying" && tables.servingBeside(row).some(({ status }) => status === "running");
-  if (row.status !== "running" && !takesOver) return;
-  world.checks.onStopAsked(site);
-  if (world.cores.shell.stopsCoverOpen) {
-    for (const each of openOf(tables, site)) each.heldAt ??= world.postgres.now();
+/** Somebody stops what a site serves, or has it serve again. */
+export function request(world: World, tables: Tables, site: SiteRow, action: "stop" | "start"): void {
+  const { postgres, checks, cores } = world;
+  const { projectId } = site;
+  try {
+    requestLifecycle({ tables, now: postgres.now(), notify() {} }, projectId, action);
+  } catch (error) {
+    if (error instanceof Refused) return;
+    throw error;
   }
-  enqueueOnce(world, tables, "stop", row);
-}
-
-/** Somebody has the site serve again, and with it what the stop held. */
-export function requestStart(world: World, tables: Tables, site: SiteRow): void {
-  const row = servedBy(tables, site);
-  if (row?.status !== "stopped") return;
-  world.checks.onStartAsked(site.projectId);
-  for (const each of openOf(tables, site)) each.heldAt = null;
-  if (enqueueOnce(world, tables, "start", row)) Object.assign(row, { heldAt: null, errorCode: null });
-}
-
-const servedBy = (tables: Tables, { deploymentId }: SiteRow): DeploymentRow | undefined =>
-  deploymentId === null ? undefined : tables.deployments.get(deploymentId);
-
-const openOf = (tables: Tables, { projectId }: SiteRow): DeploymentRow[] =>
-  [...tables.deployments.values()].filter((row) => row.projectId === projectId && open.has(row.status));
-
-/** False when the same is waiting already. */
-function enqueueOnce(world: World, tables: Tables, kind: "stop" | "start", { id, projectId }: DeploymentRow): boolean {
-  const isWaiting = [...tables.work.values()].some(
-    (item) => item.kind === kind && item.deploymentId === id && item.state !== "done",
-  );
-  if (!isWaiting) tables.enqueue(kind, id, `lifecycle/${projectId}`, world.postgres.nowMs());
-  return !isWaiting;
-}
-
-// ---------------------------------------------------------------- carrying on
-
-type Action = "stop" | "start";
-type Facts = StopFacts | StartFacts;
-type Step = Exclude<LifecycleStep, { do: "wait" | "end" }>;
-
-/** Mirrors `control/src/tenants/deployments/lifecycle/worker.ts`. */
-export function* carryOutLifecycle(replica: Replica, item: WorkRow): Work<Outcome> {
-  const action: Action = item.kind === "stop" ? "stop" : "start";
-  for (;;) {
-    const at = yield* readFacts(replica, item, action);
-    if (at === null) return "done";
-    const step = replica.world.cores.nextLifecycleStep(at.facts);
-    if (step.do === "end") return "done";
-    if (step.do === "wait") {
-      if (step.recheckMs !== null) return { retryAfterMs: step.recheckMs };
-      yield* wait(pause(lookEveryMs));
-      continue;
-    }
-    yield* replica.transact((tables, notify) => {
-      perform(replica, tables, at.id, step);
-      for (const topic of ["work", "task"] as const) notify(topic);
-      notify("route", at.projectId);
-    });
-  }
-}
-
-function* readFacts(
-  replica: Replica,
-  { deploymentId: asked, key, createdAtMs }: WorkRow,
-  action: Action,
-): Work<{ id: string; projectId: string; facts: Facts } | null> {
-  const { fleet, world } = replica;
-  const read = yield* replica.transact((tables) => {
-    const site = tables.siteOf(tables.deployments.get(asked)?.projectId ?? key.slice("lifecycle/".length));
-    const row = action === "start" ? tables.deployments.get(asked) : site === null ? undefined : servedBy(tables, site);
-    if (site === null || row === undefined) return null;
-    return {
-      row: { ...row },
-      site: { ...site },
-      isCovered: wasCovered(tables, row, asked),
-      retiring: [...tables.work.values()].some((each) => each.key === `retire/${row.id}` && each.state !== "done"),
-      tasks: tables.tasksOf(row.id).map((task) => ({ ...task })),
-      edges: edgesInRotation(tables),
-      now: world.postgres.now(),
-    };
-  });
-  if (read === null) return null;
-  const { row, site, tasks, edges, now } = read;
-  const aheadMs = fleet.now().getTime() - now.getTime();
-  const entry = fleet.route(site.host);
-  const page = entry?.page?.page;
-  const askedAt = new Date(createdAtMs);
-  const facts = {
-    ...{ now, lookingSince: new Date(fleet.lookingSince.getTime() - aheadMs), askedAt, status: row.status },
-    projectGone: false,
-    channel: site.deploymentId === row.id ? { stopped: site.stopped, since: site.changedAt } : null,
-    route: {
-      published: action === "stop" ? page === "PAGE_STOPPED" : entry?.deploymentId === row.id && page === undefined,
-      edgesCurrent: world.cores.edgesFollowing(fleet, edges, [site.host]),
-      edgesInRotation: edges.length,
-    },
-  };
-  if (action === "stop")
-    return { id: row.id, projectId: row.projectId, facts: { ...facts, action, isCovered: read.isCovered } };
-  const app = {
-    ...{ replicas: row.replicas, healthTimeoutSeconds },
-    attempts: tasks.filter(({ createdAt }) => createdAt >= askedAt).length,
-    containers: containerFacts(fleet, tasks, aheadMs),
-  };
-  const { retiring } = read;
-  return {
-    id: row.id,
-    projectId: row.projectId,
-    facts: { ...facts, action, suspended: false, error: row.errorCode, retiring, app },
-  };
-}
-
-/** What was accepted since takes production over; what served before may have it again. */
-function wasCovered(tables: Tables, { id, heldAt, createdAt }: DeploymentRow, askedId: string): boolean {
-  const asked = tables.deployments.get(askedId);
-  return id === askedId || heldAt !== null || (asked !== undefined && createdAt < asked.createdAt);
-}
-
-function perform(replica: Replica, tables: Tables, id: string, step: Step): void {
-  const { world } = replica;
-  const row = tables.deployments.get(id);
-  const site = row === undefined ? null : tables.siteOf(row.projectId);
-  const needed = step.do === "close" || step.do === "stopped" ? "running" : "stopped";
-  if (row?.status !== needed || site === null) return;
-  const show = (stopped: boolean) => {
-    if (site.deploymentId !== id || site.stopped === stopped) return;
-    Object.assign(site, { stopped, changedAt: world.postgres.now() });
-  };
-  switch (step.do) {
-    case "close":
-      show(true);
-      return;
-    case "stopped":
-      if (!move(replica, row, "stopped")) return;
-      world.checks.onStopped(row);
-      tables.enqueue("retire", id, `retire/${id}`, world.postgres.nowMs());
-      tables.endDrains(row.projectId);
-      return;
-    case "make": {
-      if (site.deploymentId !== id) return;
-      const abandoned = step.abandoned.map(({ taskId }) => taskId);
-      tables.removeTasks(abandoned);
-      for (const slot of emptySlots(tables.wantedTasksOf(id), row.replicas)) {
-        tables.insertContainer({
-          ...{ projectId: row.projectId, deploymentId: id, replica: slot, cause: null },
-          createdAt: world.postgres.now(),
-        });
-      }
-      return;
-    }
-    case "open":
-      show(false);
-      return;
-    case "started":
-      move(replica, row, "started");
-      return;
-    case "fail":
-      row.errorCode = "start-failed";
-      show(true);
-      tables.removeTasks(tables.wantedTasksOf(id).map((task) => task.id));
-      return;
-  }
+  if (action === "start") checks.onStartAsked(projectId);
+  else checks.onStopAsked(site);
+  if (action === "start" || cores.shell.stopsCoverOpen) return;
+  for (const row of tables.deployments.values()) if (row.projectId === projectId) row.heldAt = null;
 }

@@ -2,7 +2,6 @@ import { watchCutOff } from "@svc/control/fleet/cluster/cut-off";
 import { createFleet, type Fleet } from "@svc/control/fleet/cluster/fleet";
 import { keys } from "@svc/control/fleet/cluster/keys";
 import { serverTtlMs } from "@svc/control/fleet/cluster/presence";
-import { nodeTopic, replicaTopic, routeTopic, taskTopic } from "@svc/control/fleet/cluster/topics";
 import { type ClusterViews, watchCluster } from "@svc/control/fleet/cluster/views";
 import { createStreams, type Streams } from "@svc/control/fleet/daemons/streams";
 import { requireRecovered } from "@svc/control/fleet/recovery/check";
@@ -10,7 +9,7 @@ import { defaultTimings } from "@svc/control/fleet/sessions/timings";
 import { campaign } from "@svc/control/stores/etcd/campaign";
 import type { Etcd } from "@svc/control/stores/etcd/client";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
-import { createBell, type Process, pause, type Scope, type Work, wait, waitFor } from "../kernel/kernel.ts";
+import { type Process, pause, type Scope, type Work, wait, waitFor } from "../kernel/kernel.ts";
 import { enter, promiseOf, virtualClock, virtualRandom } from "../kernel/ports.ts";
 import { virtualLog } from "../machines/log.ts";
 import { EtcdClient } from "../stores/etcd-client.ts";
@@ -21,11 +20,10 @@ import { Writers } from "../stores/writers.ts";
 import type { World } from "../world/world.ts";
 import { lead } from "./leader.ts";
 import { type Ask, registryHost, virtualListener, virtualLoads, virtualRows } from "./rows.ts";
-import { startWorkers } from "./workers.ts";
+import { topics } from "./transact.ts";
+import { startWork } from "./workers.ts";
 
 const leaderTtlMs = 6_000;
-
-const topics = { task: taskTopic, route: routeTopic, node: nodeTopic, replica: replicaTopic } as const;
 
 /** Longer than any world goes on. */
 const longMs = 86_400_000;
@@ -52,7 +50,6 @@ export class Replica {
   /** Another one with every start, as in the real one. */
   id: string;
   private lives = 0;
-  readonly bells = { work: createBell() };
   /** Of the newest life, as the fleet. */
   etcd!: Etcd;
   listener!: ReturnType<typeof virtualListener>;
@@ -95,10 +92,7 @@ export class Replica {
       // Whatever may fail in it is tried again for as long as this.
       void this.views.ready(longMs).then(() => scope.spawn(this.begin()));
     });
-    const heard: Notify = (topic, payload) => {
-      if (topic === "work") this.bells.work.ring();
-      else this.listener.hear(topics[topic], payload);
-    };
+    const heard: Notify = (topic, payload) => this.listener.hear(topics[topic], payload);
     world.postgres.listeners.add({ process, life: process.life, heard });
   }
 
@@ -112,8 +106,8 @@ export class Replica {
     });
     this.isReady = true;
     scope.spawn(this.announce());
-    startWorkers(this);
     enter(this.process, () => {
+      startWork(this);
       void campaign({
         ...{ etcd: this.etcd, key: keys.leader, id: this.id, ttlMs: leaderTtlMs, signal: new AbortController().signal },
         lead: (leadership) => lead(this, leadership),

@@ -1,41 +1,17 @@
-import {
-  type MemoryDeployment,
-  type MemoryNode,
-  type MemorySite,
-  MemoryTables,
-  type MemoryTask,
-  type NewContainer,
-} from "@svc/control/fleet/testing/tables";
-import type { ReleaseStatus } from "@svc/control/stores/db/tables";
-import { type Kernel, type Process, pause, type Wait, type Work, wait } from "../kernel/kernel.ts";
+import type { MemoryNode, MemoryTask, NewContainer } from "@svc/control/fleet/testing/tables";
+import * as rows from "@svc/control/tenants/deployments/testing/memory/tables";
+import type { Kernel, Process, Wait } from "../kernel/kernel.ts";
 import type { StoreTrouble } from "./etcd-path.ts";
 
-export interface SiteRow extends MemorySite {
+/** What the manifests of its deployments say. */
+export interface SiteRow extends rows.SiteRow {
   replicas: number;
   memoryMb: number;
-  /** What the manifests of its deployments say. */
   drainSeconds: number;
-  changedAt: Date;
 }
 
-/** The id of an attempt: there is no table of runs here. */
-export const releaseAttemptId = (deploymentId: string, attempt: number) => `${deploymentId}.${attempt}`;
-
-export interface DeploymentRow extends MemoryDeployment {
-  createdAt: Date;
-  statusSince: Date;
-  replicas: number;
-  cancelRequested: boolean;
-  /** A stop covers it. */
-  heldAt: Date | null;
-  /** How long its containers may serve what is open once they are replaced. */
-  drainSeconds: number;
-  hasRelease: boolean;
-  releaseStatus: ReleaseStatus;
-  releaseAttempt: number;
-  releaseNodeId: string | null;
-  errorCode: string | null;
-}
+export type DeploymentRow = rows.DeploymentRow;
+export const { releaseAttemptId } = rows;
 
 export type TaskRow = MemoryTask;
 
@@ -44,20 +20,6 @@ export interface NodeRow extends MemoryNode {
   /** Since when it is so, in true time: for the checks only. */
   unschedulableSinceMs: number | null;
   memoryMb: number;
-}
-
-export interface WorkRow {
-  id: number;
-  kind: "deploy" | "retire" | "stop" | "start";
-  key: string;
-  deploymentId: string;
-  state: "queued" | "running" | "done";
-  attempt: number;
-  owner: string | null;
-  leaseUntilMs: number;
-  runAtMs: number;
-  createdAtMs: number;
-  drainedAtMs: number | null;
 }
 
 export interface TokenRow {
@@ -69,23 +31,14 @@ export interface TokenRow {
   nodeId: string | null;
 }
 
-/** A container may take more than is set aside for it: several of a node together more than the node has. */
-export const limitsOf = (reservedMemoryMb: number) => ({
-  ...{ memoryMb: 4 * reservedMemoryMb, cpuMillicores: 100, pidsLimit: 64, storageMb: 512 },
-  ...{ reservedMemoryMb, reservedCpuMillicores: 10 },
-});
-
 /** What is in Postgres, as far as the cluster's core goes. */
-export class Tables extends MemoryTables {
+export class Tables extends rows.DeploymentTables {
   clusterEpoch = 1;
   override readonly nodes = new Map<string, NodeRow>();
   /** When the removal of a task was asked for, in true time: for the checks only. */
   readonly removedAtMs = new Map<string, number>();
   override readonly sites = new Map<string, SiteRow>();
-  override readonly deployments = new Map<string, DeploymentRow>();
-  readonly work = new Map<number, WorkRow>();
   readonly tokens = new Map<string, TokenRow>();
-  private nextWork = 1;
   private readonly kernel: Kernel;
 
   constructor(kernel: Kernel) {
@@ -97,57 +50,22 @@ export class Tables extends MemoryTables {
   onReplace: (cause: string) => void = () => {};
 
   override insertContainer(container: NewContainer): TaskRow {
-    const { deploymentId, ...rest } = container;
-    if (rest.cause !== null) this.onReplace(rest.cause);
-    return this.insert({
-      ...{ ...rest, ownerKind: "deployment", ownerId: deploymentId, kind: "serve", channel: "production" },
-      ...{ specHash: `spec of ${deploymentId}`, ...limitsOf(this.siteOf(rest.projectId)?.memoryMb ?? 0) },
-    });
+    if (container.cause !== null) this.onReplace(container.cause);
+    return super.insertContainer(container);
   }
 
-  enqueue(kind: WorkRow["kind"], deploymentId: string, key: string, nowMs: number): void {
-    const id = this.nextWork++;
-    const rest = { attempt: 0, owner: null, leaseUntilMs: 0, drainedAtMs: null };
-    this.work.set(id, { id, kind, key, deploymentId, state: "queued", runAtMs: nowMs, createdAtMs: nowMs, ...rest });
+  /** Whoever calls it tells of it. */
+  enqueue(kind: "deploy" | "retire", deploymentId: string, key: string, now: Date): void {
+    this.work.add({ now, notify() {} }, { kind, key, payload: { deploymentId } });
   }
 
-  siteOf(projectId: string): SiteRow | null {
-    return [...this.sites.values()].find((site) => site.projectId === projectId) ?? null;
-  }
-
-  tasksOf(deploymentId: string): TaskRow[] {
-    return [...this.tasks.values()].filter((task) => task.ownerId === deploymentId);
-  }
-
-  wantedTasksOf(deploymentId: string): TaskRow[] {
-    return this.tasksOf(deploymentId).filter(({ desired }) => desired !== "removed");
+  override siteOf(projectId: string): SiteRow | null {
+    return super.siteOf(projectId) as SiteRow | null;
   }
 
   override removeTasks(ids: readonly string[], drainSeconds = 0): void {
     super.removeTasks(ids, drainSeconds);
     for (const id of ids) if (!this.removedAtMs.has(id)) this.removedAtMs.set(id, this.kernel.nowMs);
-  }
-
-  drainingOf(projectId: string): string[] {
-    return [...this.open.values()]
-      .filter((task) => task.projectId === projectId && task.desired === "removed" && task.drainSeconds > 0)
-      .map(({ id }) => id);
-  }
-
-  endDrains(projectId: string): void {
-    this.removeTasks(this.drainingOf(projectId));
-  }
-
-  /** What the channel served before `deployment`, or would have after a start, newest first. */
-  servingBeside({ id, projectId }: DeploymentRow): DeploymentRow[] {
-    return [...this.deployments.values()]
-      .filter(
-        (other) =>
-          other.projectId === projectId &&
-          other.id !== id &&
-          (other.status === "running" || other.status === "stopped"),
-      )
-      .reverse();
   }
 }
 
@@ -223,18 +141,6 @@ export class Postgres {
     for (const { process, life, heard } of this.listeners) {
       if (process.life !== life || !process.alive) continue;
       this.kernel.at(process.random.between(0.3, 4), "notify", () => heard(...said), process);
-    }
-  }
-}
-
-/** Repeats a piece of work until it succeeds; the database's failures only. */
-export function* untilDone<T>(work: () => Work<T>, pauseMs = 500): Work<T> {
-  for (;;) {
-    try {
-      return yield* work();
-    } catch (error) {
-      if (!(error instanceof DatabaseError)) throw error;
-      yield* wait(pause(pauseMs));
     }
   }
 }

@@ -369,7 +369,7 @@ export class Checks implements ContainerWitness {
   /** Since when a node has had no session key, which is when its lease was over. */
   private readonly absentSinceMs = new Map<string, number>();
 
-  onActivate(row: DeploymentRow): void {
+  private onActivate(row: DeploymentRow): void {
     if (this.stopped.has(row.id)) this.fail(30, `${row.id} takes the traffic, and is stopped`);
     if (!row.hasRelease) return;
     const attemptId = releaseAttemptId(row.id, row.releaseAttempt);
@@ -394,9 +394,33 @@ export class Checks implements ContainerWitness {
     }
   }
 
-  onStopped({ id }: DeploymentRow): void {
-    this.stopped.add(id);
-  }
+  /** What is known of deployments, and of what sites lead to. */
+  private readonly known = new Map<string, Pick<DeploymentRow, "status" | "releaseAttempt">>();
+  private readonly activated = new Map<string, string | null>();
+
+  /** Called after every transaction. */
+  onRows = (): void => {
+    const { deployments, sites } = this.world.postgres.tables;
+    for (const row of deployments.values()) {
+      const { id, status, releaseAttempt } = row;
+      const before = this.known.get(id);
+      if (before?.status === status && before.releaseAttempt === releaseAttempt) continue;
+      this.known.set(id, { status, releaseAttempt });
+      if (before?.status !== status && status === "stopped") this.stopped.add(id);
+      if (before !== undefined && before.releaseAttempt !== releaseAttempt)
+        this.onAttempt(
+          id,
+          releaseAttemptId(id, releaseAttempt),
+          releaseAttempt === 1 ? null : releaseAttemptId(id, releaseAttempt - 1),
+        );
+    }
+    for (const { host, deploymentId, stopped } of sites.values()) {
+      if (this.activated.get(host) === deploymentId) continue;
+      this.activated.set(host, deploymentId);
+      const row = deployments.get(deploymentId ?? "");
+      if (row?.status === "deploying" && !stopped) this.onActivate(row);
+    }
+  };
 
   onStartAsked(projectId: string): void {
     for (const { id, ...row } of this.world.postgres.tables.deployments.values()) {

@@ -1,5 +1,5 @@
 import { redeem } from "@svc/control/fleet/nodes/rules";
-import { requestStart, requestStop } from "../control/lifecycle.ts";
+import { request } from "../control/lifecycle.ts";
 import type { Replica } from "../control/replica.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Tables } from "../stores/postgres.ts";
@@ -237,13 +237,13 @@ export function act(world: World, { kind, a, b, ms, x }: Deed): void {
     case "stopSite":
       change(replica, (tables) => {
         const site = at([...tables.sites.values()], a);
-        if (site !== undefined) requestStop(world, tables, site);
+        if (site !== undefined) request(world, tables, site, "stop");
       });
       return;
     case "startSite":
       change(replica, (tables) => {
         const site = at([...tables.sites.values()], a);
-        if (site !== undefined) requestStart(world, tables, site);
+        if (site !== undefined) request(world, tables, site, "start");
       });
       return;
     case "cordon":
@@ -311,13 +311,14 @@ function deploy(world: World, replica: Replica, index: number, x: number, hasRel
     const now = world.postgres.now();
     const id = tables.id("d");
     tables.deployments.set(id, {
-      ...{ id, projectId: site.projectId, createdAt: now, status: "queued", statusSince: now, hasRelease },
+      ...{ id, number: tables.deployments.size + 1, projectId: site.projectId, status: "queued", statusSince: now },
+      ...{ memoryMb: site.memoryMb, hasRelease },
       replicas: x < 0.3 ? 1 + (index % 3) : site.replicas,
       ...{ heldAt: null, drainSeconds: site.drainSeconds },
-      ...{ cancelRequested: false, releaseAttempt: 0, releaseNodeId: null, errorCode: null },
+      ...{ cancelRequested: false, releaseAttempt: 0, releaseNodeId: null, error: null },
       releaseStatus: hasRelease ? "pending" : "not_configured",
     });
-    tables.enqueue("deploy", id, `deploy/${site.projectId}`, world.postgres.nowMs());
+    tables.enqueue("deploy", id, `deploy/${site.projectId}`, world.postgres.now());
   });
 }
 

@@ -86,6 +86,7 @@ export class World {
       this.trouble.postgres,
     );
     this.operator = this.newProcess("operator", this.clock("operator", serverDrift));
+    this.postgres.onCommit = this.checks.onRows;
     this.etcd.onCommit = this.checks.onCommit;
     this.etcd.onLeaseEnd = this.checks.onLeaseEnd;
     this.postgres.tables.onReplace = this.checks.onReplace;

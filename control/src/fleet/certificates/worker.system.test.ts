@@ -10,6 +10,7 @@ import { type TestDatabase, testDatabase } from "../../stores/db/testing.ts";
 import { createResolver } from "../../stores/dns/resolver.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import { createSecrets } from "../../stores/secrets.ts";
+import { workRows } from "../../stores/work/rows.ts";
 import { startWorkers } from "../../stores/work/worker.ts";
 import { AcmeError } from "./acme/problem.ts";
 import { startCa, type TestCa } from "./acme/testing.ts";
@@ -97,7 +98,7 @@ function startReplica(options: { dns?: DnsWriter } = {}): AsyncDisposable {
   });
   replica.use(
     startWorkers({
-      ...{ clock: systemClock, db, listener, log, owner: randomUUID(), leaseMs: 10_000 },
+      ...{ clock: systemClock, rows: workRows(db), listener, log, owner: randomUUID(), leaseMs: 10_000 },
       groups: [{ concurrency: 8, handlers: { [certificateKind]: handler } }],
     }),
   );

@@ -10,6 +10,7 @@ import { changePlan } from "../../identity/plans/change.ts";
 import { startLeader } from "../../leader.ts";
 import { createLog } from "../../log.ts";
 import { seedPlans } from "../../stores/db/seed.ts";
+import { workRows } from "../../stores/work/rows.ts";
 import { startWorkers } from "../../stores/work/worker.ts";
 import { keys, type PlacementValue } from "../cluster/keys.ts";
 import { type OpenFleet, openFleet } from "../cluster/testing.ts";
@@ -87,7 +88,7 @@ function startReplica(): AsyncDisposable {
   stack.use(
     startWorkers({
       clock: systemClock,
-      ...{ db, listener, log, owner: serverId, leaseMs: 700 },
+      ...{ rows: workRows(db), listener, log, owner: serverId, leaseMs: 700 },
       groups: [{ concurrency: 4, handlers: { [applyLimitsKind]: applyLimitsWorker({ db, log }) } }],
     }),
   );

@@ -12,10 +12,13 @@ export interface SeenRun {
   modRevision: bigint;
 }
 
+/** Where an attempt is to be made. */
+export type AttemptRow = Pick<Run, "id" | "kind" | "node_id" | "owner_kind" | "owner_id" | "project_id">;
+
 /** How owners move attempts at their commands. Everything before the grant may be taken back; nothing after it is ever offered again. */
 export interface Attempts {
   /** Says whether it was; false when it had been, and then stays what it has become. */
-  offer(row: Run, reserved?: RunValue["reserved"]): Promise<boolean>;
+  offer(row: AttemptRow, reserved?: RunValue["reserved"]): Promise<boolean>;
   /** Nobody is to start it. Nothing happens when it is not what was seen any more. */
   withdraw(seen: SeenRun, detail: string): Promise<boolean>;
   /** Lets the node that accepted it start it, once. */

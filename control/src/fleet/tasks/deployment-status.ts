@@ -1,11 +1,15 @@
 // @pure
+import type { Task } from "../../stores/db/tables.ts";
 import type { ObservationValue } from "../cluster/keys.ts";
 
 /** Runs, answers its health path, and edges can reach it. */
 export const isServing = ({ observation }: Pick<TaskFacts, "observation">): boolean =>
   observation?.observed === "running" && observation.health === "healthy" && observation.upstream !== null;
 
-/** A row of `task` with what is known of it. */
+/** A row of `task`, as far as anybody waits for its container. */
+export type TaskRow = Pick<Task, "id" | "replica" | "created_at" | "desired" | "node_id" | "refused">;
+
+/** The same with what is known of it. */
 export interface TaskFacts {
   id: string;
   /** Which of its deployment's containers it is, from 0. */

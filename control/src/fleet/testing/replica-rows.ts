@@ -4,7 +4,7 @@ import type { ReplacedRow, ReplicaRows } from "../replicas/rows.ts";
 import type { Site } from "../replicas/steps.ts";
 import { drainSecondsAfter } from "../tasks/drain.ts";
 import { inFencedMemory } from "./fenced.ts";
-import type { MemoryNode, MemoryTables, MemoryTask, Transact } from "./tables.ts";
+import type { MemoryTables, MemoryTask, Transact } from "./tables.ts";
 
 const hourMs = 3_600_000;
 
@@ -43,7 +43,7 @@ export const memoryReplicaRows = (transact: Transact): ReplicaRows => ({
         })),
     ),
   nodes: () => transact(({ tables }) => fleetNodes(tables)),
-  edges: () => transact(({ tables }) => [...tables.nodes.values()].filter(isInRotation).map(({ id }) => id)),
+  edges: () => transact(({ tables }) => tables.edgesInRotation()),
   noteServed: (epoch, taskIds) =>
     inFencedMemory(transact, epoch, ({ tables, now }) => {
       for (const id of taskIds) {
@@ -85,10 +85,6 @@ export const fleetNodes = (tables: MemoryTables, ids?: readonly string[]): Map<s
         { id, lifecycle, drain, quarantined_at: quarantinedAt, engine_stalled: false },
       ]),
   );
-
-/** Whether visitors may reach an edge. */
-export const isInRotation = ({ role, lifecycle, schedulable, seenAt }: MemoryNode): boolean =>
-  role === "edge" && lifecycle === "active" && schedulable && seenAt !== null;
 
 const containersOf = (tables: MemoryTables, deploymentIds: readonly string[]): MemoryTask[] =>
   [...tables.tasks.values()].filter(

@@ -1,5 +1,6 @@
 import type { TaskKind } from "@svc/proto/kinds";
 import type { Deployment, Node, Task } from "../../stores/db/tables.ts";
+import { MemoryQueue } from "../../stores/work/testing/memory.ts";
 
 /** A task, as far as leaders ask. */
 export interface MemoryTask {
@@ -109,6 +110,7 @@ export class MemoryTables {
   readonly sites = new Map<string, MemorySite>();
   readonly deployments = new Map<string, MemoryDeployment>();
   readonly lines: MemoryLine[] = [];
+  readonly work = new MemoryQueue();
   private nextEpoch = 1;
   private nextId = 1;
 
@@ -159,6 +161,13 @@ export class MemoryTables {
   isNewLine(deploymentId: string, phase: string): boolean {
     const isWaiting = this.deployments.get(deploymentId)?.status === "deploying";
     return isWaiting && !this.lines.some(({ of, what }) => of === deploymentId && what === phase);
+  }
+
+  /** See `edgesInRotation` of `fleet/routes/progress.ts`; those of this store are whole from the beginning. */
+  edgesInRotation(): string[] {
+    const isInRotation = ({ role, lifecycle, schedulable, seenAt }: MemoryNode) =>
+      role === "edge" && lifecycle === "active" && schedulable && seenAt !== null;
+    return [...this.nodes.values()].filter(isInRotation).map(({ id }) => id);
   }
 
   /** See `removeTasks` of `fleet/tasks/change.ts`. */

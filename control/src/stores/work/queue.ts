@@ -116,11 +116,6 @@ export async function listDueKinds(db: Db, kinds: readonly string[]): Promise<st
   return rows.map(({ kind }) => kind);
 }
 
-/** Extends the lease; false when it was lost, and then the worker must stop. */
-export async function renewWork(db: Db, item: ClaimedWork, owner: string, leaseMs: number): Promise<boolean> {
-  return (await renewAll(db, [item], owner, leaseMs)).has(item.id);
-}
-
 /** Extends the leases of many; returns the ids of those that were not lost. */
 export async function renewAll(
   db: Db,

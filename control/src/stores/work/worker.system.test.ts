@@ -5,6 +5,7 @@ import { createLog } from "../../log.ts";
 import { createListener, type Listener } from "../db/listen.ts";
 import { type TestDatabase, testDatabase } from "../db/testing.ts";
 import { enqueue } from "./queue.ts";
+import { workRows } from "./rows.ts";
 import { startWorkers, type WorkHandler } from "./worker.ts";
 
 const log = createLog(process.env["SVC_TEST_LOG_LEVEL"] ?? "silent");
@@ -41,7 +42,7 @@ test.each([
   const { db } = database;
   await using _workers = startWorkers({
     clock: systemClock,
-    ...{ db, listener, log, owner: "a", leaseMs: 10_000 },
+    ...{ rows: workRows(db), listener, log, owner: "a", leaseMs: 10_000 },
     groups: ["deploy", "retire"].map((kind) => ({ concurrency: 2, handlers: { [kind]: handler } })),
   });
   for (const key of ["1", "2", "3"]) await enqueue(db, { kind: kinds.full, key, payload: {} });
@@ -65,7 +66,7 @@ test("work of another kind that waits for a key begins when the key is free, wit
   const { db } = database;
   await using _workers = startWorkers({
     clock: stopped,
-    ...{ db, listener, log, owner: "a", leaseMs: 10_000 },
+    ...{ rows: workRows(db), listener, log, owner: "a", leaseMs: 10_000 },
     groups: ["deploy", "retire"].map((kind) => ({ concurrency: 2, handlers: { [kind]: handler } })),
   });
   for (const kind of ["deploy", "retire"]) await enqueue(db, { kind, key: "1", payload: {} });
@@ -82,7 +83,7 @@ test("who is cut off claims nothing, and leaves what is under way to others", as
   const startOne = (owner: string, cutOff: () => boolean, handler: WorkHandler) =>
     startWorkers({
       clock: systemClock,
-      ...{ db, listener, log, owner, leaseMs: 1_000, isCutOff: cutOff },
+      ...{ rows: workRows(db), listener, log, owner, leaseMs: 1_000, isCutOff: cutOff },
       groups: [{ concurrency: 2, handlers: { deploy: handler } }],
     });
   const begun = Promise.withResolvers<void>();

@@ -4,17 +4,8 @@ import { createWake } from "@svc/runtime/wake";
 import type { Log } from "../../log.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import type { Listener } from "../db/listen.ts";
-import type { Db } from "../db/pool.ts";
-import {
-  type ClaimedWork,
-  claimAll,
-  finishWork,
-  listDueKinds,
-  reapWork,
-  renewAll,
-  type WorkOutcome,
-  workTopic,
-} from "./queue.ts";
+import { type ClaimedWork, type WorkOutcome, workTopic } from "./queue.ts";
+import type { WorkRows } from "./rows.ts";
 
 /**
  * Does one item. It may be called again for the same item after a crash, so every effect is
@@ -32,8 +23,8 @@ export interface WorkGroup {
 
 export interface WorkersOptions {
   clock: Clock;
-  db: Db;
-  listener: Listener;
+  rows: WorkRows;
+  listener: Pick<Listener, "on">;
   log: Log;
   /** Unique per process. */
   owner: string;
@@ -72,7 +63,7 @@ const retryDelayMs = (attempt: number) => Math.min(500 * 2 ** (attempt - 1), 60_
 
 /** Claims and does work until disposed; disposing gives unfinished items back. */
 export function startWorkers(options: WorkersOptions): AsyncDisposable {
-  const { clock, db, log, owner, groups, leaseMs } = options;
+  const { clock, rows, log, owner, groups, leaseMs } = options;
   const stop = new AbortController();
   const isCutOff = options.isCutOff ?? (() => false);
   const held = new Set<Held>();
@@ -83,7 +74,7 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
     const mine = [...held];
     if (mine.length === 0) return;
     const items = mine.map(({ item }) => item);
-    const kept = await renewAll(db, items, owner, leaseMs);
+    const kept = await rows.renewAll(items, owner, leaseMs);
     for (const each of mine) {
       if (kept.has(each.item.id)) each.renewedAtMs = Math.max(each.renewedAtMs, sentAtMs);
       else each.lost.abort();
@@ -124,7 +115,7 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
     held.add(mine);
     try {
       const outcome = await outcomeOf(item, handler, AbortSignal.any([stop.signal, lost.signal]));
-      const recorded = !lost.signal.aborted && (await finishWork(db, item, owner, outcome));
+      const recorded = !lost.signal.aborted && (await rows.finish(item, owner, outcome));
       options.metrics?.workFinished.inc({ kind: item.kind, outcome: recorded ? outcomeWord(outcome) : "lost" });
     } catch (error) {
       // The outcome could not be stored: the lease ends by itself and the item is done again.
@@ -156,7 +147,7 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
       for (let room = concurrency - running.size; room > 0 && !stop.signal.aborted; room = concurrency - running.size) {
         const limit = Math.min(room, claimsMax);
         const askedAtMs = clock.steadyMs();
-        const items = await claimAll(db, { kinds, owner, leaseMs, limit });
+        const items = await rows.claimAll({ kinds, owner, leaseMs, limit });
         for (const item of items) begin(item, askedAtMs);
         if (items.length < limit) return;
       }
@@ -175,11 +166,11 @@ export function startWorkers(options: WorkersOptions): AsyncDisposable {
   const started = groups.map(startGroup);
   const reaps = runLoop({ clock, wake: createWake(clock), periodMs: 1_000, signal: stop.signal, onError }, async () => {
     options.onTurn?.();
-    if ((await reapWork(db)) > 0) for (const { wake } of started) wake();
+    if ((await rows.reap()) > 0) for (const { wake } of started) wake();
   });
   const kinds = started.flatMap((group) => group.kinds);
   const looks = runLoop({ clock, wake: createWake(clock), periodMs: dueMs, signal: stop.signal, onError }, async () => {
-    const due = new Set(await listDueKinds(db, kinds));
+    const due = new Set(await rows.listDueKinds(kinds));
     for (const group of started) if (group.kinds.some((kind) => due.has(kind))) group.wake();
   });
 

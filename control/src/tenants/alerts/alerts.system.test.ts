@@ -16,6 +16,7 @@ import { createListener } from "../../stores/db/listen.ts";
 import type { Project } from "../../stores/db/tables.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import { claimWork, finishWork, reapWork } from "../../stores/work/queue.ts";
+import { workRows } from "../../stores/work/rows.ts";
 import { startWorkers, type WorkHandler } from "../../stores/work/worker.ts";
 import { deliverWorker } from "./deliver.ts";
 import { forgetAlerts } from "./forget.ts";
@@ -393,7 +394,7 @@ test("two replicas at once deliver each message once", async () => {
   await using listener = createListener(systemClock, api.context.config.databaseUrl, log);
   const replica = (name: string) =>
     startWorkers({
-      ...{ clock: systemClock, db: api.db, listener, log, owner: name, leaseMs: 10_000 },
+      ...{ clock: systemClock, rows: workRows(api.db), listener, log, owner: name, leaseMs: 10_000 },
       groups: [{ concurrency: 8, handlers: handlers() }],
     });
   const channels = ["production", "preview", "dev"];
@@ -639,7 +640,7 @@ describe("receivers that never answer", () => {
     await failed(theirs, "production");
     await using listener = createListener(systemClock, api.context.config.databaseUrl, log);
     await using _replica = startWorkers({
-      ...{ clock: systemClock, db: api.db, listener, log, owner: "one", leaseMs: 10_000 },
+      ...{ clock: systemClock, rows: workRows(api.db), listener, log, owner: "one", leaseMs: 10_000 },
       groups: [
         { concurrency: 4, handlers: others },
         { concurrency: 16, handlers: { [alertWebhookWork]: deliver } },

@@ -1,4 +1,5 @@
-import { RegistryError } from "@svc/registry";
+import { type Registry, RegistryError } from "@svc/registry";
+import type { Clock } from "@svc/runtime/clock";
 import { repositories } from "../../fleet/artifacts/repositories.ts";
 import { storageProblem } from "../../fleet/artifacts/storage-limit.ts";
 import { endPush } from "../../fleet/artifacts/store.ts";
@@ -7,12 +8,20 @@ import { insertEvent, lockDeployment } from "../../fleet/tasks/deployment.ts";
 import { buildTask } from "../../fleet/tasks/kinds/build.ts";
 import { insertTask, listWantedTasks } from "../../fleet/tasks/store.ts";
 import { planOfUser } from "../../identity/plans/of-user.ts";
+import type { Db } from "../../stores/db/pool.ts";
 import { inTransaction } from "../../stores/db/transaction.ts";
 import { warnOfBuild } from "./build-warnings.ts";
-import type { DeployWorkerDeps, Effects } from "./effects.ts";
+import type { BuildSteps, Effects, Fail } from "./effects.ts";
 import type { DeploymentFacts } from "./facts.ts";
+import type { ResolveImage } from "./oci/oci.ts";
+import type { StoredDeploy } from "./rows.ts";
 
-type BuildSteps = "resolveImage" | "createBuild" | "abandonTask" | "acceptBuild";
+export interface BuildDeps {
+  clock: Clock;
+  db: Db;
+  registry: Pick<Registry, "getManifest">;
+  resolveImage: ResolveImage;
+}
 
 /** An effect for which there is no room at the moment: the deployment makes room itself, and comes again. */
 export class NotYet extends Error {
@@ -21,12 +30,12 @@ export class NotYet extends Error {
 
 /** The steps to an artifact: an image of another registry is copied, a source is built on a node. */
 export function buildEffects(
-  { clock, db, registry, resolveImage }: DeployWorkerDeps,
-  fail: (at: DeploymentFacts, code: string, message: string) => Promise<void>,
-): Effects<BuildSteps> {
+  { clock, db, registry, resolveImage }: BuildDeps,
+  fail: Fail<StoredDeploy>,
+): Effects<BuildSteps, StoredDeploy> {
   /** What an earlier build made is not there any more: nobody uses it again, and this one is built. */
   async function buildAnew(
-    { deployment }: DeploymentFacts,
+    { of: { deployment } }: DeploymentFacts<StoredDeploy>,
     taskId: string,
     { repository, digest }: { repository: string; digest: string },
   ): Promise<void> {
@@ -47,7 +56,7 @@ export function buildEffects(
 
   return {
     async resolveImage(_, at, signal) {
-      const { deployment, project } = at;
+      const { deployment, project } = at.of;
       const plan = await planOfUser(db, project.owner_id);
       const image = await resolveImage({
         deploymentId: deployment.id,
@@ -77,7 +86,7 @@ export function buildEffects(
         .execute();
     },
 
-    async createBuild(_, { deployment, project, manifest }) {
+    async createBuild(_, { of: { deployment, project, manifest } }) {
       const plan = await planOfUser(db, project.owner_id);
       await inTransaction(db, async (tx) => {
         if (!(await lockDeployment(tx, deployment.id, "building"))) return;
@@ -87,7 +96,7 @@ export function buildEffects(
       });
     },
 
-    async abandonTask({ taskId, detail }, { deployment }) {
+    async abandonTask({ taskId, detail }, { of: { deployment } }) {
       await inTransaction(db, async (tx) => {
         if (!(await lockDeployment(tx, deployment.id, "building"))) return;
         await removeTasks(tx, [taskId]);
@@ -96,7 +105,7 @@ export function buildEffects(
     },
 
     async acceptBuild({ taskId, build }, at) {
-      const { deployment, project, manifest } = at;
+      const { deployment, project, manifest } = at.of;
       const isBundle = project.type === "static";
       const repository = isBundle ? repositories.bundle(project.id) : repositories.image(project.id);
       // The node's word is checked: what edges and nodes will pull has to be there, under this digest.

@@ -9,6 +9,7 @@ import { planOfUser } from "../../identity/plans/of-user.ts";
 import type { Deployment } from "../../stores/db/tables.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
 import { readDeployFacts } from "./facts.ts";
+import { deployRows } from "./rows.ts";
 import { nextDeployStep } from "./steps.ts";
 import { type TestCluster, testCluster } from "./testing/cluster.ts";
 
@@ -39,7 +40,7 @@ test("a release command that no node takes knows of what drains in its project",
   const draining = async (releaseStatus: Deployment["release_status"]) => {
     const values = { ...artifact, manifest, status: "deploying", release_status: releaseStatus } as const;
     const { id } = await api.newDeployment(project, values);
-    return (await readDeployFacts({ db: api.db, etcd, fleet }, id, new Date()))?.facts.draining;
+    return (await readDeployFacts({ rows: deployRows(api.db), etcd, fleet }, id, new Date()))?.facts.draining;
   };
   expect(await draining("pending")).toBe(false);
   const change = { desired: "removed", drain_seconds: 3_600 } as const;
@@ -63,7 +64,7 @@ test("what the fleet says later is known without another look at the database", 
     findPlacement: () => ({ nodeId: "11111111-2222-4333-8444-555555555555", placement: {} as PlacementValue }),
     observation: () => said,
   };
-  const at = await readDeployFacts({ db: api.db, etcd, fleet: told }, deployment.id, new Date());
+  const at = await readDeployFacts({ rows: deployRows(api.db), etcd, fleet: told }, deployment.id, new Date());
   if (at === null) throw new Error("the deployment is gone");
   expect(nextDeployStep(at.facts)).toMatchObject({ do: "wait", for: "the app to answer" });
   expect(nextDeployStep(at.factsNow())).toMatchObject({ do: "wait" });

@@ -17,6 +17,8 @@ import type { Etcd } from "../../stores/etcd/index.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import { type ClaimedWork, enqueue } from "../../stores/work/queue.ts";
 import { claimHost } from "../hosts/hosts.ts";
+import { deploysOnPostgres } from "./postgres.ts";
+import { retireRows } from "./retire/rows.ts";
 import { retireWorker } from "./retire/worker.ts";
 import { type TestCluster, testCluster } from "./testing/cluster.ts";
 import { deployWorker } from "./worker.ts";
@@ -51,13 +53,18 @@ const item = (kind: string, deployment: Deployment): ClaimedWork => ({
 });
 const deps = (view: Fleet) => ({
   clock: systemClock,
-  db: api.db,
   etcd,
   fleet: view,
-  registry: {} as Registry,
-  resolveImage: () => Promise.reject(new Error("nothing to resolve")),
   log: api.context.log,
 });
+const deploys = (view: Fleet) =>
+  deployWorker({
+    ...deps(view),
+    ...deploysOnPostgres({
+      ...{ clock: systemClock, db: api.db, registry: {} as Registry },
+      resolveImage: () => Promise.reject(new Error("nothing to resolve")),
+    }),
+  });
 
 /** A deployment whose release command runs, as etcd has it. */
 async function releasing(project: Project, more: Partial<Deployment> = {}) {
@@ -107,8 +114,13 @@ test("a release command that the view does not show is neither given up nor forg
   const project = await api.newProject(user, { type: "ssr" });
   const { deployment, read } = await releasing(project);
   const stop = new AbortController();
-  const work = deployWorker(deps(behind()))(item("deploy", deployment), stop.signal);
-  expect(await retireWorker({ ...deps(behind()), drainMs: 0 })(item("retire", deployment), stop.signal)).toMatchObject({
+  const work = deploys(behind())(item("deploy", deployment), stop.signal);
+  expect(
+    await retireWorker({ ...deps(behind()), rows: retireRows(api.db), drainMs: 0 })(
+      item("retire", deployment),
+      stop.signal,
+    ),
+  ).toMatchObject({
     refund: true,
   });
   expect(await read()).toMatchObject({ state: "started", cancel: true });
@@ -121,7 +133,7 @@ test("one that the view does not show is ended before its deployment is canceled
   const project = await api.newProject(user, { type: "ssr" });
   const { deployment, read } = await releasing(project, { cancel_requested_at: new Date() });
   const stop = new AbortController();
-  const work = deployWorker(deps(behind()))(item("deploy", deployment), stop.signal);
+  const work = deploys(behind())(item("deploy", deployment), stop.signal);
   await until("the node to be asked", async () => (await read())?.cancel === true);
   expect(await statusOf(deployment)).toBe("deploying");
   stop.abort();
@@ -136,7 +148,7 @@ test.each([
   const deployment = await api.newDeployment(project, { status: "queued", ...values });
   await api.newDeployment(project, { status: "queued" });
   const stop = new AbortController();
-  await deployWorker(deps(fleet))(item("deploy", deployment), stop.signal);
+  await deploys(fleet)(item("deploy", deployment), stop.signal);
   const { body } = await api.call("GET", `/deployments/${deployment.id}`, { session: user.session });
   expect(body.deployment).toMatchObject({ status: "canceled", error: says });
 });
@@ -171,7 +183,7 @@ test("a worker that stood still does not take the container of what runs by now"
   let work: Promise<unknown> = Promise.resolve();
   await db.transaction().execute(async (tx) => {
     await sql`select 1 from deployment where id = ${deployment.id} for update`.execute(tx);
-    work = deployWorker(deps(lostNode))(item("deploy", deployment), stop.signal);
+    work = deploys(lostNode)(item("deploy", deployment), stop.signal);
     await until("it to stand still", () => isWaitingForLock());
     stop.abort();
     await tx.updateTable("deployment").set({ status: "running" }).where("id", "=", deployment.id).execute();
@@ -200,7 +212,7 @@ test("a replica whose clock is ahead holds up nobody: what drains is timed by on
   const placed: Fleet = { ...fleet, findPlacement: () => ({ nodeId, placement: {} as never }) };
   const retire = (aheadMs: number) => {
     const clock = { ...systemClock, now: () => new Date(Date.now() + aheadMs) };
-    const worker = retireWorker({ ...deps(placed), clock, drainMs: 200 });
+    const worker = retireWorker({ ...deps(placed), rows: retireRows(api.db), clock, drainMs: 200 });
     return worker({ ...item("retire", deployment), id }, AbortSignal.timeout(5_000));
   };
   expect(await retire(3_600_000)).toMatchObject({ refund: true });
@@ -228,7 +240,7 @@ test("a channel is not given back to what is being removed at the same moment", 
   await db.transaction().execute(async (tx) => {
     // Between what the worker reads of the channel and what it writes.
     await sql`select 1 from channel_state where deployment_id = ${canceled.id} for update`.execute(tx);
-    work = deployWorker(deps(fleet))(item("deploy", canceled), stop.signal);
+    work = deploys(fleet)(item("deploy", canceled), stop.signal);
     await until("the worker to stand still", () => isWaitingForLock());
     removal = api.call("DELETE", `/deployments/${previous.id}`, { session: user.session });
     await until(

@@ -1,20 +1,14 @@
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
-import { commandRequest } from "../../fleet/scheduler/commands.ts";
 import { type Decision, place } from "../../fleet/scheduler/placement.ts";
-import { listReservations, listSchedulableNodes } from "../../fleet/scheduler/snapshot.ts";
-import { planOfUser } from "../../identity/plans/of-user.ts";
-import type { Db } from "../../stores/db/pool.ts";
-import type { Deployment, Project } from "../../stores/db/tables.ts";
+import { listReservations, namedNodes } from "../../fleet/scheduler/snapshot.ts";
+import type { DeployRow, DeployRows } from "./rows.ts";
 
 /** Which node would take the release command at this moment, or how many do not and why. */
-export async function placeRelease(
-  { db, fleet }: { db: Db; fleet: Fleet },
-  deployment: Deployment,
-  project: Project,
+export async function placeRelease<Found extends DeployRow>(
+  { rows, fleet }: { rows: Pick<DeployRows<Found>, "releaseRequest" | "nodes">; fleet: Fleet },
+  of: Found,
 ): Promise<Decision> {
-  const plan = await planOfUser(db, project.owner_id);
-  // The command runs in the image that the site's containers will have; where it is matters little.
-  const request = commandRequest({ id: deployment.id, ownerId: deployment.id, specHash: "" }, deployment, plan);
-  const nodes = await listSchedulableNodes(db, fleet);
+  const request = await rows.releaseRequest(of);
+  const nodes = namedNodes(await rows.nodes(), fleet);
   return place(nodes, listReservations(fleet), [request]).get(request.id) ?? { refused: {} };
 }

@@ -1,14 +1,10 @@
 import { failureMessage } from "@svc/proto";
 import { sleep } from "@svc/runtime/sleep";
 import { createAttempts, seen } from "../../fleet/tasks/attempts.ts";
-import { insertEvent } from "../../fleet/tasks/deployment.ts";
-import { insertRun, type RunOutcome, setRunOutcome } from "../../fleet/tasks/run-rows.ts";
 import { cancelRun } from "../../fleet/tasks/runs.ts";
-import type { Deployment, Project, Run } from "../../stores/db/tables.ts";
-import { inTransaction } from "../../stores/db/transaction.ts";
-import type { DeployWorkerDeps, Effects, ReleaseOutcome } from "./effects.ts";
-import type { DeploymentFacts } from "./facts.ts";
+import type { DeployWorkerDeps, Effects, Fail } from "./effects.ts";
 import { placeRelease } from "./place-release.ts";
+import type { DeployAttempt, DeployRow } from "./rows.ts";
 
 type ReleaseSteps =
   | "offerRelease"
@@ -22,48 +18,28 @@ type ReleaseSteps =
  * The steps of a release command: offer, accept, grant, start, so that it starts at most once. Everything before
  * the grant may be taken back; nothing after it is ever offered again.
  */
-export function releaseEffects(
-  { clock, db, etcd, fleet }: DeployWorkerDeps,
-  fail: (
-    at: DeploymentFacts,
-    code: string,
-    message: string,
-    release: ReleaseOutcome,
-    outcome: RunOutcome,
-  ) => Promise<void>,
-): Effects<ReleaseSteps> {
+export function releaseEffects<Found extends DeployRow>(
+  { clock, rows, etcd, fleet }: DeployWorkerDeps<Found>,
+  fail: Fail<Found>,
+): Effects<ReleaseSteps, Found> {
   const attempts = createAttempts({ clock, txn: (ops, guards) => etcd.txn({ guards, ops }) });
 
   /** Picks a node for an attempt and records it; null when none has room at this moment, or somebody else did. */
-  async function placeAttempt(deployment: Deployment, project: Project, number: number): Promise<Run | null> {
-    const decision = await placeRelease({ db, fleet }, deployment, project);
-    if ("refused" in decision) return null;
-    return inTransaction(db, async (tx) => {
-      const isPending = await tx
-        .selectFrom("deployment")
-        .select("id")
-        .where("id", "=", deployment.id)
-        .where("release_status", "=", "pending")
-        .forNoKeyUpdate()
-        .executeTakeFirst();
-      if (isPending === undefined) return null;
-      const of = { project_id: project.id, owner_kind: "deployment", owner_id: deployment.id } as const;
-      return insertRun(tx, { ...of, kind: "release", number, node_id: decision.nodeId });
-    });
+  async function placeAttempt(of: Found, number: number): Promise<DeployAttempt | null> {
+    const decision = await placeRelease({ rows, fleet }, of);
+    return "refused" in decision ? null : rows.placeAttempt(of, number, decision.nodeId);
   }
 
   return {
-    async offerRelease({ attempt }, { deployment, project, attempt: last }) {
+    async offerRelease({ attempt: number }, { of }) {
       // An attempt belongs to one node for good: the node is in Postgres before the offer is in etcd, so an offer
       // that is repeated after a crash meets its own key and cannot be made to a second node.
-      const row = last?.number === attempt ? last : await placeAttempt(deployment, project, attempt);
+      const row = of.attempt?.number === number ? of.attempt : await placeAttempt(of, number);
       if (row === null) {
         await sleep(clock, 1_000);
         return;
       }
-      if (await attempts.offer(row)) {
-        await insertEvent(db, { deploymentId: deployment.id, phase: "release-offered" });
-      }
+      if (await attempts.offer(row)) await rows.noteOffer(of);
       await seen(clock, () => fleet.findRun(row.id) !== null);
     },
 
@@ -88,26 +64,7 @@ export function releaseEffects(
       await seen(clock, () => fleet.findRun(run.attemptId)?.run.state !== "accepted");
     },
 
-    async recordRelease({ status, run }, { deployment }) {
-      await inTransaction(db, async (tx) => {
-        const { numUpdatedRows } = await tx
-          .updateTable("deployment")
-          .set({ release_status: status })
-          .where("id", "=", deployment.id)
-          // A worker that fell behind must not take a finished command back to running, nor tell it twice.
-          .where("release_status", "in", status === "running" ? ["pending"] : ["pending", "running"])
-          .executeTakeFirst();
-        if (numUpdatedRows !== 1n) return;
-        await setRunOutcome(tx, run.attemptId, {
-          started_at: run.startedAt === null ? clock.now() : new Date(run.startedAt),
-          ...(status === "succeeded" && {
-            finished_at: run.finishedAt === null ? clock.now() : new Date(run.finishedAt),
-            exit_code: run.exitCode,
-          }),
-        });
-        await insertEvent(tx, { deploymentId: deployment.id, phase: `release-${status}` });
-      });
-    },
+    recordRelease: (step, { of }) => rows.recordRelease(of, step, clock.now()),
 
     async failRelease({ run, code, message }, at) {
       const error = (message === "" ? failureMessage(code) : message).slice(0, 500);

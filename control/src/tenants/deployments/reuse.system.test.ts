@@ -12,6 +12,7 @@ import { planOfUser } from "../../identity/plans/of-user.ts";
 import type { Deployment } from "../../stores/db/tables.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
 import { until } from "../../stores/etcd/testing.ts";
+import { deploysOnPostgres } from "./postgres.ts";
 import { type TestCluster, testCluster } from "./testing/cluster.ts";
 import { deployWorker } from "./worker.ts";
 
@@ -75,9 +76,11 @@ async function workUntil(
 ): Promise<void> {
   const stop = new AbortController();
   const work = deployWorker({
-    ...{ db: api.db, etcd, fleet: view, log: api.context.log, clock: systemClock },
-    registry: { getManifest } as Registry,
-    resolveImage: () => Promise.reject(new Error("nothing to resolve")),
+    ...{ etcd, fleet: view, log: api.context.log, clock: systemClock },
+    ...deploysOnPostgres({
+      ...{ db: api.db, clock: systemClock, registry: { getManifest } },
+      resolveImage: () => Promise.reject(new Error("nothing to resolve")),
+    }),
   });
   const payload = { deploymentId: deployment.id };
   const item = { id: 1, kind: "deploy", key: deployment.project_id, payload, attempt: 1, maxAttempts: 20, ageMs: 0 };

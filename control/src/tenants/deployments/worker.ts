@@ -1,20 +1,14 @@
 import { failureMessage, isFailureCode } from "@svc/proto";
 import { type Clock, every } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
-import { raiseAlert } from "../../fleet/alerts/raise.ts";
-import { type RunOutcome, setRunOutcome } from "../../fleet/tasks/run-rows.ts";
-import type { Db } from "../../stores/db/pool.ts";
-import { inTransaction } from "../../stores/db/transaction.ts";
 import type { WorkHandler } from "../../stores/work/worker.ts";
-import { buildEffects, NotYet } from "./build.ts";
-import type { DeployWorkerDeps, Effects, ReleaseOutcome } from "./effects.ts";
+import { NotYet } from "./build.ts";
+import type { DeployWorkerDeps, Effects, Fail } from "./effects.ts";
 import { type DeploymentFacts, readDeployFacts } from "./facts.ts";
 import { ociFailure } from "./oci/oci.ts";
 import { releaseEffects } from "./release.ts";
-import { retire } from "./retire/request.ts";
-import { alertOf, giveChannelBack, serveEffects } from "./serve.ts";
+import type { DeployRow, DeployRows, ReleaseOutcome } from "./rows.ts";
 import { type DeployFacts, type DeployStep, nextDeployStep } from "./steps.ts";
-import { canceledError, isEndAskedFor, moveDeployment } from "./store.ts";
 
 const notYetMs = 1_000;
 
@@ -25,9 +19,9 @@ const errorLengthMax = 4096;
  * Work of kind `deploy`: carries a deployment from `queued` to its end. It holds its work item all the
  * while; a killed worker's item is taken over by another one, which reads the facts and goes on.
  */
-export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
+export function deployWorker<Found extends DeployRow>(deps: DeployWorkerDeps<Found>): WorkHandler {
   const effects = deployEffects(deps);
-  const { clock, db, fleet } = deps;
+  const { clock, rows, fleet } = deps;
   const carryOn: WorkHandler = async (item, signal) => {
     const { deploymentId } = item.payload as { deploymentId: string };
     const wake = createWake(clock);
@@ -51,9 +45,9 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
     using _routes = fleet.onChange("routes", wakeIfRouted);
     using _edges = fleet.onChange("edges", wakeIfRouted);
     // What was read within the last second, with what the fleet says since: every effect looks again at what it changes.
-    let known: DeploymentFacts | null = null;
+    let known: DeploymentFacts<Found> | null = null;
     while (!signal.aborted) {
-      const at: DeploymentFacts | null = known ?? (await readDeployFacts(deps, deploymentId, deps.fleet.now()));
+      const at: DeploymentFacts<Found> | null = known ?? (await readDeployFacts(deps, deploymentId, deps.fleet.now()));
       if (at === null) return { state: "done" };
       const isFresh = known === null;
       known = null;
@@ -69,8 +63,9 @@ export function deployWorker(deps: DeployWorkerDeps): WorkHandler {
           if (isFresh && own.isFurther()) known = { ...at, facts: at.factsNow() };
         continue;
       }
-      const effect = effects[step.do] as (step: DeployStep, at: DeploymentFacts, signal: AbortSignal) => Promise<void>;
-      await whileWanted({ clock, db }, deploymentId, signal, (wanted) => effect(step, at, wanted));
+      type Effect = (step: DeployStep, at: DeploymentFacts<Found>, signal: AbortSignal) => Promise<void>;
+      const effect = effects[step.do] as Effect;
+      await whileWanted({ clock, rows }, deploymentId, signal, (wanted) => effect(step, at, wanted));
     }
     return { retryAfterMs: 0, refund: true };
   };
@@ -102,7 +97,11 @@ interface Own {
 
 const nothing: Own = { taskIds: new Set(), attemptId: null, hasRoute: false, isFurther: () => false };
 
-const ownOf = ({ facts: { build, serve, active }, attempt, factsNow }: DeploymentFacts): Own => ({
+const ownOf = <Found extends DeployRow>({
+  facts: { build, serve, active },
+  of: { attempt },
+  factsNow,
+}: DeploymentFacts<Found>): Own => ({
   taskIds: new Set([...(build ? [build.id] : []), ...serve.map(({ id }) => id)]),
   attemptId: attempt?.id ?? null,
   hasRoute: active,
@@ -111,14 +110,14 @@ const ownOf = ({ facts: { build, serve, active }, attempt, factsNow }: Deploymen
 
 /** Runs an effect; its signal is aborted as soon as somebody asks for the end of the deployment. */
 async function whileWanted(
-  { clock, db }: { clock: Clock; db: Db },
+  { clock, rows }: { clock: Clock; rows: Pick<DeployRows, "isEndAskedFor"> },
   deploymentId: string,
   signal: AbortSignal,
   effect: (signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const unwanted = new AbortController();
   const look = () =>
-    isEndAskedFor(db, deploymentId).then(
+    rows.isEndAskedFor(deploymentId).then(
       (asked) => asked && unwanted.abort(new Error("the deployment is not wanted any more")),
       () => {},
     );
@@ -131,83 +130,53 @@ async function whileWanted(
   }
 }
 
-const artifactReady = { from: "building", to: "deploying", phase: "artifact-ready" } as const;
+function deployEffects<Found extends DeployRow>(deps: DeployWorkerDeps<Found>): Effects<DeployStep["do"], Found> {
+  const { clock, rows, log } = deps;
 
-function deployEffects(deps: DeployWorkerDeps): Effects {
-  const { clock, db, log } = deps;
-
-  /** The one place where a deployment ends badly: status, reason, and everything it started goes. */
-  async function fail(
-    { deployment, project, facts, attempt }: DeploymentFacts,
-    code: string,
-    message: string,
-    release: ReleaseOutcome = releaseCutShort(facts.release, "the deployment failed"),
-    outcome?: RunOutcome,
-  ): Promise<void> {
-    const ours = project.type === "ociimage" ? ociFailure(code) : code;
+  const fail: Fail<Found> = async (
+    { of, facts },
+    code,
+    message,
+    release = releaseCutShort(facts.release, "the deployment failed"),
+    outcome,
+  ) => {
+    const ours = of.type === "ociimage" ? ociFailure(code) : code;
     const text = (message === "" ? failureMessage(ours) : message).slice(0, errorLengthMax);
-    await inTransaction(db, async (tx) => {
-      const moved = await moveDeployment(
-        tx,
-        deployment.id,
-        { from: deployment.status, to: "failed", phase: "failed", detail: `${ours}: ${text}`.slice(0, errorLengthMax) },
-        { error: text, error_code: isFailureCode(ours) ? ours : "DEPLOY_FAILED", finished_at: clock.now() },
-      );
-      if (!moved) return;
-      await tx.updateTable("deployment").set(release).where("id", "=", deployment.id).execute();
-      if (attempt !== null && outcome !== undefined) await setRunOutcome(tx, attempt.id, outcome);
-      await raiseAlert(tx, { ...alertOf(deployment, "deployFailed"), detail: `${ours}: ${text}` });
-      await giveChannelBack(tx, deployment);
-      await retire(tx, deployment.id);
-    });
-    log.info({ deploymentId: deployment.id, from: deployment.status, to: "failed", why: ours }, "deployment");
-  }
+    const errorCode = isFailureCode(ours) ? ours : "DEPLOY_FAILED";
+    await rows.fail(of, { code: ours, text, errorCode, release, outcome: outcome ?? null }, clock.now());
+    log.info({ deploymentId: of.id, from: of.status, to: "failed", why: ours }, "deployment");
+  };
 
   return {
-    ...buildEffects(deps, fail),
+    ...deps.builds(fail),
     ...releaseEffects(deps, fail),
-    ...serveEffects(deps),
     end: async () => {},
     wait: async () => {},
 
-    async cancel({ detail }, { deployment, facts }) {
-      await inTransaction(db, async (tx) => {
-        const move = { from: deployment.status, to: "canceled" as const, phase: "canceled", detail };
-        if (
-          !(await moveDeployment(tx, deployment.id, move, { finished_at: clock.now(), error: canceledError(detail) }))
-        )
-          return;
-        await tx
-          .updateTable("deployment")
-          .set(releaseCutShort(facts.release, "the deployment was canceled"))
-          .where("id", "=", deployment.id)
-          .execute();
-        await giveChannelBack(tx, deployment);
-        await retire(tx, deployment.id);
-      });
-      log.info({ deploymentId: deployment.id, from: deployment.status, to: "canceled", why: detail }, "deployment");
+    async cancel({ detail }, { of, facts }) {
+      await rows.cancel(of, detail, releaseCutShort(facts.release, "the deployment was canceled"), clock.now());
+      log.info({ deploymentId: of.id, from: of.status, to: "canceled", why: detail }, "deployment");
     },
 
-    async claim(_, { deployment, facts }) {
-      const move = { from: "queued" as const, to: "building" as const, phase: "claimed" };
-      await inTransaction(db, async (tx) => {
-        const moved = await moveDeployment(tx, deployment.id, move, { started_at: clock.now() });
-        // Of what takes over an artifact nothing is built: one look and one commit less.
-        if (moved && facts.artifact !== null) await moveDeployment(tx, deployment.id, artifactReady);
-      });
+    claim: (_, { of }) => rows.claim(of, clock.now()),
+    beginDeploying: (_, { of }) => rows.beginDeploying(of),
+    createServe: (step, { of }) => rows.createServe(of, step),
+    endDrains: (_, { of }) => rows.endDrains(of),
+
+    async hold(_, { of }) {
+      await rows.hold(of, clock.now());
+      log.info({ deploymentId: of.id, from: "deploying", to: "stopped" }, "deployment");
     },
 
-    async beginDeploying(_, { deployment }) {
-      await moveDeployment(db, deployment.id, artifactReady);
+    activate: (_, { of }) => rows.activate(of),
+
+    async finish({ detail }, { of }) {
+      await rows.finish(of, detail, clock.now());
+      log.info({ deploymentId: of.id, from: "deploying", to: "running" }, "deployment");
     },
 
-    async revert({ message }, at) {
-      await fail(at, "ROUTE_DIVERGED", message);
-    },
-
-    async fail({ code, message }, at) {
-      await fail(at, code, message);
-    },
+    revert: ({ message }, at) => fail(at, "ROUTE_DIVERGED", message),
+    fail: ({ code, message }, at) => fail(at, code, message),
   };
 }
 

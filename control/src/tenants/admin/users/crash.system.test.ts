@@ -8,6 +8,7 @@ import { createLog } from "../../../log.ts";
 import { createListener } from "../../../stores/db/listen.ts";
 import { createDb } from "../../../stores/db/pool.ts";
 import { startEtcd, testClient, until } from "../../../stores/etcd/testing.ts";
+import { workRows } from "../../../stores/work/rows.ts";
 import { startWorkers } from "../../../stores/work/worker.ts";
 import { teardownWorker } from "../../projects/teardown/worker.ts";
 import { deleteUserKind } from "./deletion/request.ts";
@@ -41,7 +42,7 @@ async function server(owner: string) {
   parts.use(
     startWorkers({
       clock: systemClock,
-      ...{ db, listener, log, owner, leaseMs: 1_000 },
+      ...{ rows: workRows(db), listener, log, owner, leaseMs: 1_000 },
       groups: [
         {
           concurrency: 4,

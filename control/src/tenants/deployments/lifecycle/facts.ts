@@ -1,131 +1,69 @@
-import { storedManifestSchema } from "@svc/proto";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
-import { edgesFollowing, edgesInRotation } from "../../../fleet/routes/progress.ts";
-import { findChannelState } from "../../../fleet/routes/store.ts";
-import {
-  type DeploymentAndProject,
-  findDeployment,
-  findTimedDeployment,
-  listHosts,
-} from "../../../fleet/tasks/deployment.ts";
-import { replicasOf } from "../../../fleet/tasks/kinds/serve.ts";
-import { listTasks } from "../../../fleet/tasks/store.ts";
-import type { Db } from "../../../stores/db/pool.ts";
-import type { Deployment } from "../../../stores/db/tables.ts";
+import { edgesFollowing } from "../../../fleet/routes/progress.ts";
 import type { ClaimedWork } from "../../../stores/work/queue.ts";
 import { taskFacts } from "../facts.ts";
-import { isRetiring } from "../retire/request.ts";
+import type { LifecyclePayload, LifecycleRow, LifecycleRows } from "./rows.ts";
 import type { StartFacts, StopFacts } from "./steps.ts";
 
-interface Payload {
-  projectId: string;
-  action: "stop" | "start";
-  /** What production led to when somebody asked. */
-  deploymentId: string;
-}
-
-export interface FoundLifecycle extends DeploymentAndProject {
+export interface FoundLifecycle {
+  of: LifecycleRow;
   facts: StopFacts | StartFacts;
 }
 
-/**
- * Everything that decides the next step of a stop or a start, read afresh; null when there is nothing that it could be about.
- * A stop is about what has the channel now, a start about the deployment that was asked for.
- */
+/** Everything that decides the next step of a stop or a start, read afresh; null when there is nothing that it could be about. */
 export async function readLifecycleFacts(
-  { db, fleet }: { db: Db; fleet: Fleet },
+  { rows, fleet }: { rows: LifecycleRows; fleet: Fleet },
   item: Pick<ClaimedWork, "id" | "payload">,
 ): Promise<FoundLifecycle | null> {
-  const { projectId, action, deploymentId } = item.payload as Payload;
-  const channel = await findChannelState(db, { project_id: projectId, channel: "production", pr_number: null });
-  const aboutId = action === "stop" ? channel?.deployment_id : deploymentId;
-  const found = aboutId == null ? null : await findTimedDeployment(db, aboutId);
-  if (found === null) return null;
-  const { deployment, project, now } = found;
-  const aheadMs = fleet.now().getTime() - now.getTime();
+  const { action } = item.payload as LifecyclePayload;
+  // Waits are counted from times that the database gave, and this replica's clock may differ from its.
+  const ownNow = fleet.now();
+  const of = await rows.find(item);
+  if (of === null) return null;
+  const { now, askedAt, status, projectGone, channel } = of;
+  const aheadMs = ownNow.getTime() - now.getTime();
   const shared = (at: Date) => new Date(at.getTime() - aheadMs);
-  const askedAt = await askedFor(db, item.id, now);
-  const ours = channel?.deployment_id === deployment.id ? channel : null;
+  const route = routeFacts(fleet, of, action);
   const facts = {
-    now,
-    lookingSince: shared(fleet.lookingSince),
-    askedAt,
-    status: deployment.status,
-    projectGone: project.deleting_at !== null,
-    channel: ours && { stopped: ours.stopped, since: ours.changed_at },
-    route: await readRoute({ db, fleet }, deployment, action),
+    ...{ now, lookingSince: shared(fleet.lookingSince), askedAt, status, projectGone, channel, route },
   };
-  if (action === "stop")
-    return {
-      deployment,
-      project,
-      facts: { ...facts, action, isCovered: await isCovered(db, deployment, deploymentId) },
-    };
+  if (action === "stop") return { of, facts: { ...facts, action, isCovered: of.isCovered } };
+  const { suspended, error, retiring, app } = of;
   return {
-    deployment,
-    project,
-    facts: {
-      ...facts,
-      action,
-      suspended: project.suspended_at !== null,
-      error: deployment.error,
-      retiring: await isRetiring(db, deployment.id),
-      app: deployment.artifact_kind === "image" ? await readApp({ db, fleet }, deployment, { askedAt, shared }) : null,
-    },
+    of,
+    facts: { ...facts, action, suspended, error, retiring, app: app && appFacts(fleet, app, { askedAt, shared }) },
   };
-}
-
-async function askedFor(db: Db, itemId: number, now: Date): Promise<Date> {
-  const row = await db.selectFrom("work_item").select("created_at").where("id", "=", itemId).executeTakeFirst();
-  return row?.created_at ?? now;
-}
-
-/**
- * Whether a stop that was asked for while `askedId` had the traffic covers what has it now. What was accepted since takes
- * production over, also from a stop that comes late; what served before has it again when the other one did not get there.
- */
-async function isCovered(db: Db, serving: Deployment, askedId: string): Promise<boolean> {
-  if (serving.id === askedId || serving.held_at !== null) return true;
-  const asked = await findDeployment(db, askedId);
-  return asked !== null && serving.number < asked.deployment.number;
 }
 
 /** Whether visitors get the page, of a stop, or the site. */
-async function readRoute(
-  { db, fleet }: { db: Db; fleet: Fleet },
-  deployment: Deployment,
-  action: "stop" | "start",
-): Promise<StopFacts["route"]> {
-  const [hosts, edges] = await Promise.all([listHosts(db, deployment), edgesInRotation(db)]);
-  const names = hosts.map(({ host }) => host);
+function routeFacts(
+  fleet: Fleet,
+  { deploymentId, hosts, edges }: LifecycleRow,
+  action: LifecyclePayload["action"],
+): StopFacts["route"] {
   const isPublished = (host: string) => {
     const entry = fleet.route(host);
     const page = entry?.page?.page;
     if (action === "stop") return page === "PAGE_STOPPED" || page === "PAGE_SUSPENDED";
-    return entry?.deploymentId === deployment.id && page === undefined;
+    return entry?.deploymentId === deploymentId && page === undefined;
   };
   return {
-    published: names.every(isPublished),
-    edgesCurrent: edgesFollowing(fleet, edges, names),
+    published: hosts.every(isPublished),
+    edgesCurrent: edgesFollowing(fleet, edges, hosts),
     edgesInRotation: edges.length,
   };
 }
 
 /** `shared` makes a time of the fleet's one of the database's. */
-async function readApp(
-  { db, fleet }: { db: Db; fleet: Fleet },
-  deployment: Deployment,
+const appFacts = (
+  fleet: Fleet,
+  { replicas, healthTimeoutSeconds, tasks }: NonNullable<LifecycleRow["app"]>,
   { askedAt, shared }: { askedAt: Date; shared: (at: Date) => Date },
-): Promise<StartFacts["app"]> {
-  const manifest = storedManifestSchema.parse(deployment.manifest);
-  const tasks = (await listTasks(db, deployment.id)).filter(({ kind }) => kind === "serve");
-  return {
-    replicas: replicasOf(manifest),
-    attempts: tasks.filter(({ created_at }) => created_at >= askedAt).length,
-    containers: tasks
-      .filter(({ desired }) => desired !== "removed")
-      .map((task) => taskFacts(task, fleet))
-      .map((each) => ({ ...each, nodeLostAt: each.nodeLostAt && shared(each.nodeLostAt) })),
-    healthTimeoutSeconds: manifest.health.timeoutSeconds,
-  };
-}
+): StartFacts["app"] => ({
+  ...{ replicas, healthTimeoutSeconds },
+  attempts: tasks.filter(({ created_at }) => created_at >= askedAt).length,
+  containers: tasks
+    .filter(({ desired }) => desired !== "removed")
+    .map((task) => taskFacts(task, fleet))
+    .map((each) => ({ ...each, nodeLostAt: each.nodeLostAt && shared(each.nodeLostAt) })),
+});

@@ -10,7 +10,9 @@ import { type TestApi, testApi } from "../../../http/testing.ts";
 import { createListener } from "../../../stores/db/listen.ts";
 import { type EtcdServer, startEtcd, testClient } from "../../../stores/etcd/testing.ts";
 import { enqueue } from "../../../stores/work/queue.ts";
+import { workRows } from "../../../stores/work/rows.ts";
 import { startWorkers } from "../../../stores/work/worker.ts";
+import { deploysOnPostgres } from "../postgres.ts";
 import { deployWorker } from "../worker.ts";
 import { createImageResolver, inside, waiters } from "./oci.ts";
 
@@ -78,10 +80,15 @@ test("images of one account from a registry that does not answer leave room for 
     ...{ clock: systemClock, random: systemRandom },
     ...{ db, secrets, log, registry, rules, platforms },
   });
-  const handlers = { deploy: deployWorker({ clock: systemClock, db, etcd, fleet, registry, resolveImage, log }) };
+  const handlers = {
+    deploy: deployWorker({
+      ...{ clock: systemClock, etcd, fleet, log },
+      ...deploysOnPostgres({ clock: systemClock, db, registry, resolveImage }),
+    }),
+  };
   await using _workers = startWorkers({
     clock: systemClock,
-    ...{ db, listener, log, owner: "a", leaseMs: 10_000 },
+    ...{ rows: workRows(db), listener, log, owner: "a", leaseMs: 10_000 },
     groups: [{ concurrency: inside.perKey + waiters.perKey + 1, handlers }],
   });
 

@@ -13,12 +13,16 @@ import { createListener } from "../../../stores/db/listen.ts";
 import { createDb } from "../../../stores/db/pool.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
 import { testClient } from "../../../stores/etcd/testing.ts";
+import { workRows } from "../../../stores/work/rows.ts";
 import { startWorkers } from "../../../stores/work/worker.ts";
 import { alertWorkers } from "../../alerts/worker.ts";
 import { renameWorker } from "../../rename/worker.ts";
 import { suspensionWorker } from "../../suspension/worker.ts";
+import { lifecycleRows } from "../lifecycle/rows.ts";
 import { lifecycleWorker } from "../lifecycle/worker.ts";
+import { deploysOnPostgres } from "../postgres.ts";
 import { removeWorker } from "../remove/worker.ts";
+import { retireRows } from "../retire/rows.ts";
 import { retireWorker } from "../retire/worker.ts";
 import { deployWorker } from "../worker.ts";
 
@@ -90,7 +94,7 @@ export async function startReplica(options: {
   stack.use(
     startWorkers({
       clock: systemClock,
-      db,
+      rows: workRows(db),
       listener,
       log,
       owner: serverId,
@@ -101,16 +105,19 @@ export async function startReplica(options: {
           handlers: {
             deploy: deployWorker({
               ...work,
-              resolveImage: async () => ({ code: "OCI_PULL_FAILED", message: "" }),
+              ...deploysOnPostgres({
+                ...work,
+                resolveImage: async () => ({ code: "OCI_PULL_FAILED", message: "" }),
+              }),
             }),
           },
         },
         {
           concurrency: 8,
           handlers: {
-            retire: retireWorker({ ...work, drainMs: 30 }),
+            retire: retireWorker({ ...work, rows: retireRows(db), drainMs: 30 }),
             remove: removeWorker({ ...work, drainMs: 30 }),
-            lifecycle: lifecycleWorker(work),
+            lifecycle: lifecycleWorker({ ...work, rows: lifecycleRows(db) }),
             ...alertWorkers({ db, mailer: null, apiUrl: "http://127.0.0.1" }),
             rename: renameWorker({ ...work, content: options.content }),
             suspension: suspensionWorker({ ...work, drainMs: 30, edgesWaitMs: options.edgesWaitMs ?? 30_000 }),
