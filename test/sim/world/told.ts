@@ -59,6 +59,12 @@ function createWatch(world: World, { fleet, leadership, rows }: Pick<PublisherDe
     return [fleet.status()?.storm != null, ...links].join();
   };
 
+  /** Who looks at an old table finds nothing to change, and looks again once there is a newer one. The very first is waited for. */
+  const hasTable = (): boolean => {
+    const { modRevision } = fleet.routesMeta();
+    return modRevision !== null && modRevision === world.etcd.get(keys.routesMeta)?.modRevision;
+  };
+
   /** Whatever was changed without a word has a moment left in which that may come. */
   function judge(hosts: readonly string[]): void {
     for (const host of hosts) {
@@ -104,8 +110,7 @@ function createWatch(world: World, { fleet, leadership, rows }: Pick<PublisherDe
       for (const id of everything ? untold.keys() : named) untold.delete(id);
     },
     async around(work: () => Promise<void>): Promise<void> {
-      // The very first table is one that waits until nodes have told what they run.
-      const own: Round = { lookedAt: undefined, isWhole: fleet.routesMeta().modRevision !== null, changed: [] };
+      const own: Round = { lookedAt: undefined, isWhole: hasTable(), changed: [] };
       round = own;
       const before = { everything: told.everything, projects: new Set(told.projects) };
       Object.assign(told, { everything: false, projects: new Set() });
