@@ -1,6 +1,5 @@
 import type { Log } from "@svc/agent/log";
 import { LeaderOutdated } from "@svc/control/fleet/cluster/fenced";
-import { keys } from "@svc/control/fleet/cluster/keys";
 import { takeOver } from "@svc/control/fleet/cluster/take-over";
 import { leadFleet } from "@svc/control/fleet/leading";
 import { raiseMemoryFence } from "@svc/control/fleet/testing/fenced";
@@ -18,22 +17,14 @@ const gateSecret = Buffer.alloc(32);
 
 /** What a leader does for the fleet, as the product does it. */
 export async function lead(replica: Replica, leadership: Leadership): Promise<void> {
-  const { process, fleet, etcd, listener, world, id: leaderId, clusterEpoch } = replica;
-  const { epoch, signal } = leadership;
+  const { process, fleet, etcd, listener, id: leaderId, clusterEpoch } = replica;
+  const { epoch } = leadership;
   const leadingSince = fleet.now();
   const transact = transactOf(replica);
   const clock = virtualClock(process);
   const log = watchedLog(replica);
   const onError = (error: unknown) => void (!isPassing(error) && process.onUncaught(error));
-  const leaseId = world.etcd.get(keys.leader)?.leaseId ?? 0n;
-  const { scope } = process;
-  world.heldLeases.set(leaseId, {
-    get isHolderAlive() {
-      return !scope.isOver;
-    },
-    isHeld: leadership.isHeld,
-  });
-  signal.addEventListener("abort", () => world.heldLeases.delete(leaseId));
+  replica.isLeading = leadership.isHeld;
   const raise = () => raiseMemoryFence(transact, epoch);
   if (!(await takeOver({ clock, random: virtualRandom(process), raise, log }, leadership))) return;
   await leadFleet({

@@ -1,19 +1,18 @@
 import { watchCutOff } from "@svc/control/fleet/cluster/cut-off";
 import { createFleet, type Fleet } from "@svc/control/fleet/cluster/fleet";
 import { keys } from "@svc/control/fleet/cluster/keys";
-import { serverTtlMs } from "@svc/control/fleet/cluster/presence";
+import { announceServer } from "@svc/control/fleet/cluster/presence";
 import { type ClusterViews, watchCluster } from "@svc/control/fleet/cluster/views";
 import { createStreams, type Streams } from "@svc/control/fleet/daemons/streams";
 import { requireRecovered } from "@svc/control/fleet/recovery/check";
 import { defaultTimings } from "@svc/control/fleet/sessions/timings";
 import { campaign } from "@svc/control/stores/etcd/campaign";
 import type { Etcd } from "@svc/control/stores/etcd/client";
-import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
+import { EtcdError } from "@svc/control/stores/etcd/errors";
 import { type Process, pause, type Scope, type Work, wait, waitFor } from "../kernel/kernel.ts";
 import { enter, promiseOf, virtualClock, virtualRandom } from "../kernel/ports.ts";
 import { virtualLog } from "../machines/log.ts";
 import { EtcdClient } from "../stores/etcd-client.ts";
-import { grantLease } from "../stores/etcd-lease.ts";
 import { createVirtualEtcd, EtcdPath } from "../stores/etcd-path.ts";
 import { DatabaseError, type Notify, type Tables } from "../stores/postgres.ts";
 import { Writers } from "../stores/writers.ts";
@@ -46,7 +45,8 @@ export class Replica {
   isReady = false;
   /** Whether etcd answers others and not this one. */
   isCutOff = (): boolean => false;
-  private announced: { remainingMs(): number } | null = null;
+  private isAnnounced = (): boolean => false;
+  isLeading = (): boolean => false;
   /** Another one with every start, as in the real one. */
   id: string;
   private lives = 0;
@@ -79,7 +79,7 @@ export class Replica {
     this.id = `${this.name}.${this.lives}`;
     this.streams = null;
     this.isReady = false;
-    this.announced = null;
+    this.isAnnounced = this.isLeading = () => false;
     const { world, scope, process } = this;
     const clock = virtualClock(process);
     const log = virtualLog(process);
@@ -97,7 +97,6 @@ export class Replica {
   }
 
   private *begin(): Work {
-    const { scope } = this;
     this.clusterEpoch = yield* this.insist((tables) => tables.clusterEpoch);
     yield* this.requireRecovered();
     enter(this.process, () => {
@@ -105,8 +104,8 @@ export class Replica {
       this.streams = this.openStreams();
     });
     this.isReady = true;
-    scope.spawn(this.announce());
     enter(this.process, () => {
+      this.announce();
       startWork(this);
       void campaign({
         ...{ etcd: this.etcd, key: keys.leader, id: this.id, ttlMs: leaderTtlMs, signal: new AbortController().signal },
@@ -128,21 +127,19 @@ export class Replica {
     }
   }
 
-  private *announce(): Work {
-    const { client, world, id } = this;
-    for (;;) {
-      try {
-        const lease = yield* grantLease(client, serverTtlMs, this.scope, world.heldLeases);
-        this.announced = lease;
-        const value = world.values.textOf({ serverId: id, startedAt: this.process.now().toISOString() });
-        const put = { put: { key: keys.server(id), value, leaseId: lease.id } };
-        yield* wait(client.txn({ guards: [], ops: [put], writer: { by: "server", serverId: id } }));
-        yield* lease.ended();
-      } catch (error) {
-        if (!(error instanceof EtcdError || error instanceof UnknownOutcome)) throw error;
-      }
-      yield* wait(pause(500));
-    }
+  private announce(): void {
+    const { etcd, process, id: serverId } = this;
+    const { isAnnounced } = announceServer({
+      ...{ clock: virtualClock(process), etcd, log: virtualLog(process), serverId },
+      ...{ startedAt: process.now(), masterKeyIds: [], address: null },
+    });
+    this.isAnnounced = isAnnounced;
+  }
+
+  /** Whether it takes a key that a lease of its own keeps for there. */
+  countsOn(key: string): boolean {
+    if (!this.process.alive) return false;
+    return key === keys.leader ? this.isLeading() : key === keys.server(this.id) && this.isAnnounced();
   }
 
   private watchCutOff(): () => boolean {
@@ -150,7 +147,7 @@ export class Replica {
     const cutOff = watchCutOff({
       ...{ clock: virtualClock(process), log: virtualLog(process), listener, serverId },
       notify: (_topic, payload) => this.ask((_tables, notify) => notify("replica", payload)),
-      isAnnounced: () => this.announced !== null && this.announced.remainingMs() > 0,
+      isAnnounced: () => this.isAnnounced(),
     });
     return () => cutOff.isCutOff;
   }

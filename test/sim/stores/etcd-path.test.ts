@@ -135,9 +135,12 @@ test("a view follows through broken, silent and compacted watches, and a restore
 test("a lease is kept alive over a broken path, and lost by its holder before the store ends it", async () => {
   const { kernel, store, said, replica } = world();
   const { begin, say, path } = replica("one");
-  store.onLeaseEnd = () => said.push("the store ends it");
+  store.onCommit = (commits) => {
+    if (commits.some(({ after }) => after === null)) said.push("the store ends it");
+  };
   begin(async (etcd) => {
     const lease = await grantLease(etcd, { ttlMs: 6_000 });
+    await etcd.txn({ guards: [], ops: [{ put: { key: "/held", value: "", leaseId: lease.id } }] });
     lease.signal.addEventListener("abort", () => say("lost it"));
   });
   kernel.at(20_000, "broke", () => path.breakWatches());

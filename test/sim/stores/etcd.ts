@@ -93,8 +93,6 @@ export class EtcdStore {
   writes = 0;
   /** Called after each transaction that changed something. */
   onCommit: (commits: readonly Commit[], revision: bigint) => void = () => {};
-  /** Called when the store ends a lease. */
-  onLeaseEnd: (leaseId: bigint) => void = () => {};
 
   private readonly kernel: Kernel;
   readonly process: Process;
@@ -253,7 +251,6 @@ export class EtcdStore {
       commits.push({ key, before, after: null, writer: null });
     }
     this.commit(commits, revision);
-    this.onLeaseEnd(id);
   }
 
   /** A new leader of etcd's own: every lease has its whole time again. */

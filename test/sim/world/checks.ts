@@ -161,6 +161,7 @@ export class Checks implements ContainerWitness {
       else if (key.startsWith(prefix.placements)) this.onPlacement(commit, commits);
       else if (key.startsWith(prefix.observations)) this.onObservation(commit);
       else if (key.startsWith(prefix.runs)) this.onRun(commit);
+      else if (key === keys.leader || key.startsWith(prefix.servers)) this.onHeld(commit);
       else if (key.startsWith("/svc/routes/")) this.onRoute(commit);
       else if (key.startsWith(prefix.edges) && key.endsWith("/session")) this.onSession(commit, revision);
       else if (key.startsWith(prefix.edges) && writer?.by === "session") this.ownsSession(writer, key);
@@ -329,12 +330,10 @@ export class Checks implements ContainerWitness {
     }
   }
 
-  onLeaseEnd = (leaseId: bigint): void => {
-    const held = this.world.heldLeases.get(leaseId);
-    if (held?.isHolderAlive && held.isHeld()) {
-      this.fail(17, `lease ${leaseId} ended while its holder counts on it`);
-    }
-  };
+  private onHeld({ key, after }: Commit): void {
+    const holder = this.world.replicas.find((replica) => replica.countsOn(key));
+    if (after === null && holder !== undefined) this.fail(17, `${key} is gone while ${holder.id} counts on it`);
+  }
 
   // ----------------------------------------------------------------- postgres
 

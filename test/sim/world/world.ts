@@ -20,7 +20,6 @@ import {
 } from "../machines/connection.ts";
 import { EdgeMachine } from "../machines/edge.ts";
 import { EtcdStore, type Snapshot, Values } from "../stores/etcd.ts";
-import type { HeldLease } from "../stores/etcd-lease.ts";
 import type { StoreTrouble } from "../stores/etcd-path.ts";
 import { Postgres } from "../stores/postgres.ts";
 import { Checks } from "./checks.ts";
@@ -50,7 +49,6 @@ export class World {
     postgres: { unknownShare: 0, slowShare: 0 },
     network: { slowShare: 0, duplicateShare: 0 },
   };
-  readonly heldLeases = new Map<bigint, HeldLease>();
   readonly replicas: Replica[] = [];
   readonly nodes: AgentMachine[] = [];
   readonly edges: EdgeMachine[] = [];
@@ -88,7 +86,6 @@ export class World {
     this.operator = this.newProcess("operator", this.clock("operator", serverDrift));
     this.postgres.onCommit = this.checks.onRows;
     this.etcd.onCommit = this.checks.onCommit;
-    this.etcd.onLeaseEnd = this.checks.onLeaseEnd;
     this.postgres.tables.onReplace = this.checks.onReplace;
     this.postgres.onCommit = this.checks.onTransaction;
     for (let at = 1; at <= plan.replicas; at += 1) {

@@ -48,11 +48,12 @@ export function announceServer({
   };
 
   let clockOffsetMs: number | null = null;
-  let lease: Lease | null = null;
+  /** By which the key is there. */
+  let announced: Lease | null = null;
 
   async function announce(): Promise<void> {
     while (!stop.signal.aborted) {
-      lease = null;
+      let lease: Lease | null = null;
       try {
         const granted = await grantLease(etcd, { ttlMs: serverTtlMs });
         lease = granted;
@@ -67,6 +68,7 @@ export function announceServer({
               ops: [{ put: { key: keys.server(serverId), value: text, leaseId: granted.id } }],
             });
           told = text;
+          announced = granted;
           await pause(clock, clockEveryMs, ended);
           const readMs = ended.aborted ? null : await readOffsetMs().catch(() => null);
           if (readMs !== null) clockOffsetMs = offsetToTell(readMs, clockOffsetMs);
@@ -74,13 +76,14 @@ export function announceServer({
       } catch (error) {
         if (!stop.signal.aborted) log.warn({ err: error }, "this replica is not announced in etcd; trying again");
       }
+      announced = null;
       await lease?.revoke();
       await pause(clock, againMs, stop.signal);
     }
   }
   const announcing = announce();
   return {
-    isAnnounced: () => lease !== null && lease.remainingMs() > 0,
+    isAnnounced: () => announced !== null && announced.remainingMs() > 0,
     async [Symbol.asyncDispose]() {
       stop.abort();
       await announcing;
