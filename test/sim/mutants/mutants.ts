@@ -137,7 +137,7 @@ const mutants = {
   },
   M10: {
     breaks: "control does not begin anew when an agent asks for it",
-    foundBySeed: 20_205,
+    foundBySeed: 20_427,
     patches: {
       assignAnswered: (real) => (outbox, answer) =>
         answer.resync ? { ...outbox, waitsFor: null } : real(outbox, answer),
