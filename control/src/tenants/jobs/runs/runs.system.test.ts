@@ -157,10 +157,13 @@ test("what finds no room waits until its next instant, and then gives its place 
 });
 
 test("a command that runs takes room on its node, which others do not get", async () => {
-  // Of the two nodes each has room for one.
+  await world[Symbol.asyncDispose]();
+  world = await jobWorld({ nodes: 3 });
+  // Of the three nodes each has room for one, and one has the container of the app.
   await world.api.db.updateTable("plan").set({ memory_mb: 600_000, reserved_memory_mb: 600_000 }).execute();
   world.nodes.jobs = () => null;
   const { id: deployment_id } = await world.serve(["one", "two", "three"]);
+  await expect.poll(() => world.nodes.fleet.placements().length, patience).toBe(1);
   const jobs = await Promise.all(["one", "two", "three"].map((name) => world.job({ name, deployment_id })));
   const runs = await Promise.all(jobs.map((job) => world.begin(job)));
   await expect.poll(() => world.nodes.runningJobs.size, patience).toBe(2);
