@@ -41,6 +41,7 @@ const mutants = {
   },
   M2: {
     breaks: "a watch resumes from the revision in the header of its creation",
+    foundBySeed: 50_006,
     patches: {
       stepResume: (real) => (resume, response) => {
         const step = real(resume, response);
@@ -66,7 +67,7 @@ const mutants = {
   },
   M4: {
     breaks: "control that was started anew takes release commands that are under way for such as never started",
-    foundBySeed: 18,
+    foundBySeed: 140,
     patches: {
       nextDeployStep: (real) => (facts) => {
         const { run } = facts.release;
@@ -79,7 +80,7 @@ const mutants = {
   },
   M5: {
     breaks: "the agent accepts a complete assignment that is older than what it has",
-    foundBySeed: 47,
+    foundBySeed: 77,
     patches: {
       apply: (real) => (chain, held, assign) =>
         real(assign.appliesTo === "" ? { ...chain, resultsIn: "", leaderEpoch: 0n } : chain, held, assign),
@@ -127,7 +128,7 @@ const mutants = {
   },
   M9: {
     breaks: "the holder of a lease counts from when the answer came",
-    foundBySeed: 50_040,
+    foundBySeed: 50_065,
     patches: {
       answered: (real) => (validity, ttlSeconds, nowMs) => {
         const next = real(validity, ttlSeconds, nowMs);
@@ -137,7 +138,7 @@ const mutants = {
   },
   M10: {
     breaks: "control does not begin anew when an agent asks for it",
-    foundBySeed: 20_427,
+    foundBySeed: 30_003,
     patches: {
       assignAnswered: (real) => (outbox, answer) =>
         answer.resync ? { ...outbox, waitsFor: null } : real(outbox, answer),
@@ -206,7 +207,7 @@ const mutants = {
   },
   M16: {
     breaks: "the engine removes the container of a command when it ends, and its absence counts as never started",
-    foundBySeed: 29,
+    foundBySeed: 40,
     patches: {
       nextRun: (real) => (record, event) => {
         const isGone = event.kind === "recovered" && event.container === "absent" && record.state === "start-sent";
@@ -231,7 +232,7 @@ const mutants = {
   },
   M20: {
     breaks: "an edge takes a complete table that is older than what it has",
-    foundBySeed: 42,
+    foundBySeed: 77,
     patches: {
       decide: (real) => (known, whole, message) => {
         const decision = real(known, whole, message);
