@@ -21,7 +21,7 @@ interface Link {
 }
 
 /** Upstreams that a target leads to; none unless it is a proxy's. */
-export const upstreamsOf = (target: string): string[] => {
+export const upstreamsIn = (target: string): string[] => {
   const [kind = "", ...upstreams] = target.split("~");
   return /^p\d+$/.test(kind) ? upstreams : [];
 };
@@ -77,12 +77,12 @@ export class Caddy {
 
   /** A host whose visitors are sent to `upstream`; null: none. */
   hostOf(upstream: string): string | null {
-    for (const host of this.hosts()) if (upstreamsOf(this.targetOf(host) ?? "").includes(upstream)) return host;
+    for (const host of this.hosts()) if (upstreamsIn(this.targetOf(host) ?? "").includes(upstream)) return host;
     return null;
   }
 
   private changed(): void {
-    const now = new Set([...this.hosts()].flatMap((host) => upstreamsOf(this.targetOf(host) ?? "")));
+    const now = new Set([...this.hosts()].flatMap((host) => upstreamsIn(this.targetOf(host) ?? "")));
     for (const upstream of this.upstreams) if (!now.has(upstream)) this.onLeft(upstream);
     this.upstreams = now;
   }

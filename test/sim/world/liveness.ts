@@ -9,7 +9,7 @@ import {
 } from "@svc/control/fleet/cluster/keys";
 import type { RouteEntry } from "@svc/control/fleet/cluster/route-entry";
 import { Observed } from "@svc/proto/node";
-import { upstreamsOf } from "../machines/caddy.ts";
+import { upstreamsIn } from "../machines/caddy.ts";
 import type { EdgeMachine } from "../machines/edge.ts";
 import type { EtcdStore } from "../stores/etcd.ts";
 import type { SiteRow, TaskRow } from "../stores/postgres.ts";
@@ -106,7 +106,7 @@ function checkRoutes({ etcd, values, checks }: World, { id, caddy }: EdgeMachine
   }
   for (const host of new Set([...published.keys(), ...caddy.hosts()])) {
     const target = caddy.targetOf(host);
-    const sent = target === null ? undefined : upstreamsOf(target).join(" ");
+    const sent = target === null ? undefined : upstreamsIn(target).join(" ");
     if (sent !== published.get(host))
       checks.fail(23, `${id} sends visitors of ${host} to ${sent}, and ${published.get(host)} is published`);
   }

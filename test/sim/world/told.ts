@@ -17,7 +17,7 @@ export const watchTold =
   (world: World) =>
   (create: typeof createPublisher): typeof createPublisher =>
   (deps, askForAll) => {
-    const watch = createWatch(world, deps);
+    const watch = watchRounds(world, deps);
     const publisher = create({ ...deps, ...watch.ports }, () => {
       watch.asked();
       askForAll();
@@ -41,7 +41,7 @@ interface Round {
   changed: string[];
 }
 
-function createWatch(world: World, { fleet, leadership, rows }: Pick<PublisherDeps, "fleet" | "leadership" | "rows">) {
+function watchRounds(world: World, { fleet, leadership, rows }: Pick<PublisherDeps, "fleet" | "leadership" | "rows">) {
   const { kernel, checks } = world;
   const { tables } = world.postgres;
   /** Since the last look at it, or at all of them. */
