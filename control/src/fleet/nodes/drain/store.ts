@@ -41,27 +41,22 @@ export interface DrainRows {
 }
 
 export const drainRows = (db: Db): DrainRows => ({
-  nodes: () =>
-    db
-      .selectFrom("node")
-      .select(["id", "drain", "drain_generation", "drain_deadline"])
-      .where("drain", "!=", "none")
-      .where("role", "=", "node")
-      .where("lifecycle", "=", "active")
-      .execute(),
-  edges: () =>
-    db
-      .selectFrom("node")
-      .select(["id", "drain", "drain_generation", "drain_deadline"])
-      .where("drain", "=", "draining")
-      .where("role", "=", "edge")
-      .where("lifecycle", "=", "active")
-      .execute(),
+  nodes: () => listDrains(db, "node", ["draining", "deadline", "drained"]),
+  edges: () => listDrains(db, "edge", ["draining"]),
   move: (of, move) => moveDrain(db, of, move),
   redo: (step, why) => redoTask(db, step, why),
   endDrain: (step) => endDrain(db, step),
   noteEnd: (step, why) => noteEnd(db, step, why),
 });
+
+const listDrains = (db: Db, role: Node["role"], states: readonly State[]): Promise<DrainRow[]> =>
+  db
+    .selectFrom("node")
+    .select(["id", "drain", "drain_generation", "drain_deadline"])
+    .where("drain", "in", [...states])
+    .where("role", "=", role)
+    .where("lifecycle", "=", "active")
+    .execute();
 
 const moveDrain = (db: Db, { nodeId, generation }: DrainOf, move: DrainMove): Promise<boolean> =>
   inTransaction(db, async (tx) => {
