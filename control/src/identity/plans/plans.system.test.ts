@@ -15,7 +15,7 @@ import { buildServer } from "../../server.ts";
 import { createDb, type Db } from "../../stores/db/pool.ts";
 import { lockWaits } from "../../stores/db/testing.ts";
 import { until } from "../../stores/etcd/testing.ts";
-import { claimWork } from "../../stores/work/queue.ts";
+import { claimWork } from "../../stores/work/testing/claim.ts";
 import { changePlan } from "./change.ts";
 import { holdPlanOfUser, planOfUser } from "./of-user.ts";
 

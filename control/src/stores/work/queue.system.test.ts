@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { type TestDatabase, testDatabase } from "../db/testing.ts";
-import { claimWork, enqueue } from "./queue.ts";
+import { enqueue } from "./queue.ts";
+import { claimWork } from "./testing/claim.ts";
 
 /* What only Postgres does; the rest is in `rows.system.test.ts`. */
 

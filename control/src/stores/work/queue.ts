@@ -68,11 +68,6 @@ const rowOf = ({ kind, key, payload, runAt }: NewWork) => ({
   ...(runAt && { run_at: runAt }),
 });
 
-/** The oldest due item whose key is idle, leased; null when there is none. See `claimAll`. */
-export async function claimWork(db: Db, asked: Omit<Claim, "limit">): Promise<ClaimedWork | null> {
-  return (await claimAll(db, { ...asked, limit: 1 }))[0] ?? null;
-}
-
 export interface Claim {
   kinds: readonly string[];
   owner: string;

@@ -5,7 +5,8 @@ import { type Answer, type TestApi, type TestUser, testApi } from "../../../http
 import { lockUser } from "../../../identity/accounts/store.ts";
 import { createLog } from "../../../log.ts";
 import type { Db } from "../../../stores/db/pool.ts";
-import { type ClaimedWork, claimWork, finishWork } from "../../../stores/work/queue.ts";
+import { type ClaimedWork, finishWork } from "../../../stores/work/queue.ts";
+import { claimWork } from "../../../stores/work/testing/claim.ts";
 import type { WorkHandler } from "../../../stores/work/worker.ts";
 import type { Teardown } from "../../projects/teardown/request.ts";
 import { deleteRows } from "../../projects/teardown/worker.ts";

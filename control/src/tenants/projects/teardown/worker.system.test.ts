@@ -19,7 +19,7 @@ import type { Db } from "../../../stores/db/pool.ts";
 import { lockWaits } from "../../../stores/db/testing.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../../../stores/etcd/testing.ts";
-import { claimWork } from "../../../stores/work/queue.ts";
+import { claimWork } from "../../../stores/work/testing/claim.ts";
 import { requestRemoval } from "../../deployments/remove/request.ts";
 import { removeWorker } from "../../deployments/remove/worker.ts";
 import { endRun, lockJob } from "../../jobs/runs/end.ts";
