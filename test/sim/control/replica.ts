@@ -12,7 +12,6 @@ import { EtcdError } from "@svc/control/stores/etcd/errors";
 import { type Process, pause, type Scope, type Work, wait, waitFor } from "../kernel/kernel.ts";
 import { enter, promiseOf, virtualClock, virtualRandom } from "../kernel/ports.ts";
 import { virtualLog } from "../machines/log.ts";
-import { EtcdClient } from "../stores/etcd-client.ts";
 import { createVirtualEtcd, EtcdPath } from "../stores/etcd-path.ts";
 import { DatabaseError, type Notify, type Tables } from "../stores/postgres.ts";
 import { Writers } from "../stores/writers.ts";
@@ -34,7 +33,6 @@ const longMs = 86_400_000;
 export class Replica {
   readonly process: Process;
   readonly path: EtcdPath;
-  readonly client: EtcdClient;
   /** Of the newest life; there is none before the first. */
   views!: ClusterViews;
   fleet!: Fleet;
@@ -64,7 +62,6 @@ export class Replica {
     this.process = world.newProcess(name, clock);
     this.process.alive = false;
     this.path = new EtcdPath(world.kernel, world.etcd, this.process, world.trouble.etcd);
-    this.client = new EtcdClient(this.path);
     this.process.onUncaught = (error) => world.checks.onUncaught(this.id, error);
   }
 
