@@ -184,7 +184,8 @@ describe("a subscription", () => {
 
   test("that is closed asks for nothing more and says nothing more", async () => {
     await subscribe({ url: "events", reconnectMs: 20 });
-    await isConnected();
+    // The page hears of it after the server has counted it.
+    await expect.poll(() => status()).toBe("open");
     await close();
     await close();
     await expect.poll(() => site.realtime.clientCount()).toBe(0);

@@ -9,7 +9,7 @@ import { succeeded, takePlan } from "../support/api.ts";
 import { deploy } from "../support/deploy.ts";
 import { edgeFetch } from "../support/edge.ts";
 import { notesApps, writeNotesApp } from "../support/notes-app.ts";
-import { beginNight, connectPlatformDatabase } from "../support/platform-database.ts";
+import { connectPlatformDatabase, passNight } from "../support/platform-database.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 /** A managed database from its first day to its last on the whole platform, by the command line alone. */
@@ -90,7 +90,7 @@ describe.each(notesApps)("a database on $engine", ({ engine, driver, ask, table 
     await using store = await connectPlatformDatabase(cluster.platform);
     const plan = async (slug: string) => {
       await takePlan(cluster, slug);
-      await beginNight(store);
+      await passNight(store);
     };
     const common = { maxDatabases: 5, maxProjects: 50, maxBackups: 5, maxDeploysPerHour: 100 };
     // Fewer connections, too: the server has to start with less than it was told before.

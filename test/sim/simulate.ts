@@ -2,7 +2,7 @@ import { realCores } from "./cores.ts";
 import { anySignal } from "./kernel/signals.ts";
 import { patch } from "./mutants/door.ts";
 import { type MutantName, mutated } from "./mutants/mutants.ts";
-import { invariants, Violation } from "./world/checks.ts";
+import { invariants, Violation } from "./world/checks/invariants.ts";
 import { type Plan, planOf } from "./world/schedule.ts";
 import { watchTold } from "./world/told.ts";
 import { World } from "./world/world.ts";

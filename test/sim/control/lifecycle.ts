@@ -13,8 +13,8 @@ export function request(world: World, tables: Tables, site: SiteRow, action: "st
     if (error instanceof Refused) return;
     throw error;
   }
-  if (action === "start") checks.onStartAsked(projectId);
-  else checks.onStopAsked(site);
+  if (action === "start") checks.rows.onStartAsked(projectId);
+  else checks.rows.onStopAsked(site);
   if (action === "start" || cores.shell.stopsCoverOpen) return;
   for (const row of tables.deployments.values()) if (row.projectId === projectId) row.heldAt = null;
 }

@@ -82,7 +82,7 @@ export class Replica {
     const log = virtualLog(process);
     this.listener = virtualListener(process);
     enter(process, () => {
-      const etcd = createVirtualEtcd(this.path, log, new Writers(this.id, world.checks.sessionOf).of);
+      const etcd = createVirtualEtcd(this.path, log, new Writers(this.id, world.checks.etcd.sessionOf).of);
       this.etcd = etcd;
       this.views = watchCluster(etcd, log);
       this.fleet = createFleet(this.views, clock);

@@ -81,7 +81,7 @@ export class AgentMachine {
       world.checks.onUncaught(machineId, error);
       this.end(error);
     };
-    this.docker = new Docker(world.kernel, this.process, machineId, world.checks);
+    this.docker = new Docker(world.kernel, this.process, machineId, world.checks.agents);
     this.docker.removesEndedRuns = !world.cores.ports.keepsRunContainers;
     this.disk = new Disk(world.kernel, this.process);
     this.disk.isSynced = world.cores.ports.syncsJournal;
@@ -203,17 +203,17 @@ export class AgentMachine {
     const { checks } = this.world;
     if (kind === "applied") {
       const { resync, rejects } = value as { resync: boolean; rejects: { reason: string }[] };
-      if (resync) checks.onResync(this.nodeId, rejects[0]?.reason ?? "");
+      if (resync) checks.agents.onResync(this.nodeId, rejects[0]?.reason ?? "");
     }
     if (kind === "status" || kind === "inventory") {
       const { items, runs = [] } = value as { items: PlacementStatus[]; runs?: RunStatus[] };
-      for (const each of items) checks.onTold(this, each);
-      for (const each of runs) checks.onRunTold(this, each);
+      for (const each of items) checks.agents.onTold(this, each);
+      for (const each of runs) checks.agents.onRunTold(this, each);
     }
-    if (kind === "runStatus") checks.onRunTold(this, value as RunStatus);
+    if (kind === "runStatus") checks.agents.onRunTold(this, value as RunStatus);
     if (kind === "runAccept") {
       const { attemptId, refusedBecause } = value as { attemptId: string; refusedBecause: string };
-      if (refusedBecause === "") checks.onRunAccept(this.machineId, attemptId);
+      if (refusedBecause === "") checks.agents.onRunAccept(this.machineId, attemptId);
     }
     return { case: kind, value };
   }
@@ -225,7 +225,7 @@ export class AgentMachine {
       commitAssignment: (change) => {
         const assign = assigns.findLast(({ resultsIn }) => resultsIn !== "" && resultsIn === change.chain.resultsIn);
         if (assign !== undefined)
-          this.world.checks.onAssign(this.nodeId, journal.chain(), this.disk.state.placements, assign);
+          this.world.checks.agents.onAssign(this.nodeId, journal.chain(), this.disk.state.placements, assign);
         journal.commitAssignment(change);
         assigns.splice(0, assigns.length - 4);
       },

@@ -176,7 +176,7 @@ export class EdgeMachine {
       if (resync) this.resyncs += 1;
       if (error !== "") this.world.kernel.note(() => `${this.id}: ${error}`);
       this.tells(this.applier?.state().clusterEpoch ?? 0n, generation);
-      checks.onServed(this.id, generation);
+      checks.edges.onServed(this.id, generation);
     }
     return { case: kind, value };
   }
@@ -195,11 +195,11 @@ export class EdgeMachine {
       load: async () => {
         const kept = await store.load();
         before = kept?.table ?? emptyTable;
-        if (isOlder(before, this.reported)) checks.onTableLost(this.id, before, this.reported);
+        if (isOlder(before, this.reported)) checks.edges.onTableLost(this.id, before, this.reported);
         return kept;
       },
       save: async (kept, changed) => {
-        if (isOlder(kept.table, before)) checks.onTableBack(this.id, before, kept.table);
+        if (isOlder(kept.table, before)) checks.edges.onTableBack(this.id, before, kept.table);
         before = kept.table;
         await store.save(kept, changed);
       },
@@ -216,7 +216,7 @@ export class EdgeMachine {
       const named = route === undefined ? null : targetName(route);
       const wanted = named !== null && "name" in named ? named.name : null;
       if (caddy.targetOf(host) !== wanted)
-        world.checks.onOtherServed(this.id, `${host}, of table ${generation}`, caddy.targetOf(host), wanted);
+        world.checks.edges.onOtherServed(this.id, `${host}, of table ${generation}`, caddy.targetOf(host), wanted);
     }
   }
 

@@ -1,5 +1,5 @@
 import { simulate } from "../simulate.ts";
-import { invariants } from "../world/checks.ts";
+import { invariants } from "../world/checks/invariants.ts";
 import { type MutantName, mutantNames, whatBreaks } from "./mutants.ts";
 
 export interface Kill {

@@ -123,7 +123,7 @@ export function act(world: World, { kind, a, b, ms, x }: Deed): void {
       return;
     case "jumpAgent":
       daemon.process.wallOffsetMs += (x - 0.5) * 7_200_000;
-      world.checks.onClockSet(daemon.process.id);
+      world.checks.agents.onClockSet(daemon.process.id);
       return;
     case "jumpReplica":
       replica.process.wallOffsetMs += (x - 0.5) * 240_000;
@@ -342,7 +342,7 @@ function joinTwice(world: World): void {
         token.usedKeyHash = keyHash;
         token.nodeId = `joined-${tokenId}-${turn}`;
       }
-      world.checks.onAdmitted(tokenId, token.nodeId ?? "");
+      world.checks.rows.onAdmitted(tokenId, token.nodeId ?? "");
     });
   }
 }

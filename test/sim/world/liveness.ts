@@ -77,7 +77,7 @@ export function checkSettled(world: World): void {
       if (askedMs < task.drainSeconds * 1_000 + 30_000) continue;
       // Its node may have heard of it late.
       if (task.drainSeconds > 0 && machine.docker.isOpen(name)) continue;
-      const orderedMs = world.kernel.nowMs - (checks.stopOrderedAtMs.get(`${machine.machineId} ${id}`) ?? 0);
+      const orderedMs = world.kernel.nowMs - (checks.seen.stopOrderedAtMs.get(`${machine.machineId} ${id}`) ?? 0);
       if (orderedMs < 15_000) continue;
       checks.fail(24, `${machine.machineId} still runs ${id}, which is to be ${task.desired}`);
     }
@@ -115,7 +115,7 @@ function checkRoutes({ etcd, values, checks }: World, { id, caddy }: EdgeMachine
 function checkStopped({ edges, checks }: World, { host }: SiteRow): void {
   for (const edge of edges) {
     const route = edge.routes.get(host);
-    if (edge.process.alive && route?.target.case === "proxy" && checks.isToStop(route.deploymentId))
+    if (edge.process.alive && route?.target.case === "proxy" && checks.rows.isToStop(route.deploymentId))
       checks.fail(30, `${edge.id} sends visitors of ${host} to ${route.deploymentId}, which is stopped`);
   }
 }
@@ -177,7 +177,7 @@ function reasonOf(world: World, seen: ReturnType<typeof look>, task: TaskRow): s
   const sinceMs = said === null ? task.createdAt.getTime() : Date.parse(said.changedAt);
   if (Math.abs(world.postgres.nowMs() - sinceMs) < 60_000) return "it is on its way";
   // Clocks that were set wrong say otherwise.
-  const placedMs = world.kernel.nowMs - (world.checks.placedAtMs.get(task.id) ?? 0);
+  const placedMs = world.kernel.nowMs - (world.checks.seen.placedAtMs.get(task.id) ?? 0);
   if (placedMs < 60_000) return "it was placed a moment ago";
   const record = world.nodes.find((machine) => machine.nodeId === nodeId)?.disk.state.placements.get(task.id);
   if (record !== undefined && record.memory.retryAtMs > (world.machineOf(nodeId)?.process.wallMs() ?? 0))
@@ -222,7 +222,7 @@ export function checkRest(
     const pending = machine.reporter?.backlog() ?? 0;
     if (pending > 0) checks.fail(28, `${machine.machineId} has ${pending} reports that nobody acknowledges`);
   }
-  for (const [nodeId, count] of checks.resyncs) {
+  for (const [nodeId, count] of checks.agents.resyncs) {
     if (count - (before.resyncs.get(nodeId) ?? 0) > 1)
       checks.fail(27, `${nodeId} asked ${count - (before.resyncs.get(nodeId) ?? 0)} times to begin again`);
   }

@@ -84,10 +84,9 @@ export class World {
       this.trouble.postgres,
     );
     this.operator = this.newProcess("operator", this.clock("operator", serverDrift));
-    this.postgres.onCommit = this.checks.onRows;
-    this.etcd.onCommit = this.checks.onCommit;
-    this.postgres.tables.onReplace = this.checks.onReplace;
-    this.postgres.onCommit = this.checks.onTransaction;
+    this.etcd.onCommit = this.checks.etcd.onCommit;
+    this.postgres.tables.onReplace = this.checks.rows.onReplace;
+    this.postgres.onCommit = this.checks.rows.onCommit;
     for (let at = 1; at <= plan.replicas; at += 1) {
       this.replicas.push(new Replica(this, `control${at}`, this.clock(`control${at}`, serverDrift)));
     }
@@ -217,7 +216,7 @@ export class World {
         enter(process, () => {
           if (call === null) {
             call = new VirtualCall(connection, named, ({ case: kind }) => {
-              if (kind === "assign") this.checks.onAssignSent();
+              if (kind === "assign") this.checks.agents.onAssignSent();
             });
             (streams[serve] as (call: unknown) => void)(call);
           }
@@ -247,7 +246,7 @@ export class World {
   /** The worst moments for a crash are those right after something was written down. */
   onJournalWrite(machine: AgentMachine): void {
     for (const [id, { status }] of machine.disk.durable.placements) {
-      if (status.observed >= Observed.COMPLETED) this.checks.onEnded(id);
+      if (status.observed >= Observed.COMPLETED) this.checks.agents.onEnded(id);
     }
     this.mayCrash(machine, this.crashAtJournalShare);
   }
@@ -304,7 +303,7 @@ export class World {
         this.changeNode(row, action);
         row.unschedulableSinceMs =
           row.schedulable && row.lifecycle === "active" ? null : (row.unschedulableSinceMs ?? this.kernel.nowMs);
-        if (row.lifecycle !== "active") this.checks.goneSinceMs.set(id, this.kernel.nowMs);
+        if (row.lifecycle !== "active") this.checks.seen.goneSinceMs.set(id, this.kernel.nowMs);
         notify("task");
         notify("route");
         if (row.lifecycle !== "active") notify("node");
@@ -325,7 +324,7 @@ export class World {
     const { kernel, operator } = this;
     kernel.at(1_000, "restore", () => {
       this.etcd.restore(backup, bump);
-      this.checks.onRestore();
+      this.checks.etcd.onRestore();
       operator.scope.spawn(
         recoverOften(this, operator),
         (error) => {
@@ -404,8 +403,8 @@ export class World {
     await kernel.run(calmAtMs + restMs - 40_000);
     const before = {
       writes: this.etcd.writes,
-      assigns: this.checks.assignsSent,
-      resyncs: new Map(this.checks.resyncs),
+      assigns: this.checks.agents.assignsSent,
+      resyncs: new Map(this.checks.agents.resyncs),
     };
     await kernel.run(calmAtMs + restMs);
     checkRest(this, before);
