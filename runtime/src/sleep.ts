@@ -1,4 +1,5 @@
 import type { Clock } from "./clock.ts";
+import { onAbort } from "./on-abort.ts";
 
 /** Waits `ms`, or until `signal` aborts, whichever comes first; never rejects. For loops that look at the signal themselves. */
 export const pause = (clock: Clock, ms: number, signal: AbortSignal): Promise<void> =>
@@ -12,10 +13,10 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
       timer[Symbol.dispose]();
       reject(signal?.reason);
     };
+    const leave = signal && onAbort(signal, stop);
     const timer = clock.after(ms, () => {
-      signal?.removeEventListener("abort", stop);
+      leave?.();
       resolve();
     });
-    signal?.addEventListener("abort", stop, { once: true });
   });
 }

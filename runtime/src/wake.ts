@@ -1,4 +1,5 @@
 import type { Clock } from "./clock.ts";
+import { onAbort } from "./on-abort.ts";
 
 /**
  * What wakes a loop. A signal that is given while nobody waits is remembered, so none is lost; several before the next
@@ -31,12 +32,12 @@ export function createWake(clock: Clock): Wake {
       return new Promise((resolve) => {
         const done = (): void => {
           timer[Symbol.dispose]();
-          stop.removeEventListener("abort", done);
+          leave();
           waiting.delete(done);
           resolve(take());
         };
+        const leave = onAbort(stop, done);
         const timer = clock.after(timeoutMs, done);
-        stop.addEventListener("abort", done, { once: true });
         waiting.add(done);
       });
     },

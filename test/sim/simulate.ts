@@ -1,5 +1,5 @@
-import { realCores } from "./cores.ts";
 import { anySignal } from "./kernel/signals.ts";
+import { soundFooting } from "./machines/footing.ts";
 import { patch } from "./mutants/door.ts";
 import { type MutantName, mutated } from "./mutants/mutants.ts";
 import { invariants, Violation } from "./world/checks/invariants.ts";
@@ -17,7 +17,7 @@ export interface SimulateOptions {
 }
 
 type Mutated = ReturnType<typeof mutated>;
-const unmutated: Mutated = { cores: realCores, patches: {} };
+const unmutated: Mutated = { footing: soundFooting, patches: {} };
 
 export interface Simulated {
   seed: number;
@@ -35,8 +35,8 @@ export async function simulate({ seed, mutant, keep, trace }: SimulateOptions): 
   const whole = planOf(seed);
   const deeds = keep === null ? whole.deeds : whole.deeds.filter((_, index) => keep.includes(index));
   const plan: Plan = { ...whole, deeds };
-  const { cores, patches }: Mutated = mutant === null ? unmutated : mutated(mutant);
-  const world = new World(seed, plan, cores);
+  const { footing, patches }: Mutated = mutant === null ? unmutated : mutated(mutant);
+  const world = new World(seed, plan, footing);
   if (trace) world.kernel.trace = trace;
   let violation: Violation | null = null;
   process.on("unhandledRejection", world.kernel.onUnhandled);

@@ -5,7 +5,7 @@ import type { World } from "../world/world.ts";
 
 /** Somebody stops what a site serves, or has it serve again. */
 export function request(world: World, tables: Tables, site: SiteRow, action: "stop" | "start"): void {
-  const { postgres, checks, cores } = world;
+  const { postgres, checks } = world;
   const { projectId } = site;
   try {
     requestLifecycle({ tables, now: postgres.now(), notify() {} }, projectId, action);
@@ -15,6 +15,4 @@ export function request(world: World, tables: Tables, site: SiteRow, action: "st
   }
   if (action === "start") checks.rows.onStartAsked(projectId);
   else checks.rows.onStopAsked(site);
-  if (action === "start" || cores.shell.stopsCoverOpen) return;
-  for (const row of tables.deployments.values()) if (row.projectId === projectId) row.heldAt = null;
 }

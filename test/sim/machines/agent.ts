@@ -82,9 +82,9 @@ export class AgentMachine {
       this.end(error);
     };
     this.docker = new Docker(world.kernel, this.process, machineId, world.checks.agents);
-    this.docker.removesEndedRuns = !world.cores.ports.keepsRunContainers;
+    this.docker.removesEndedRuns = !world.footing.keepsRunContainers;
     this.disk = new Disk(world.kernel, this.process);
-    this.disk.isSynced = world.cores.ports.syncsJournal;
+    this.disk.isSynced = world.footing.syncsJournal;
     this.disk.onWrite = () => world.onJournalWrite(this);
   }
 
@@ -119,7 +119,7 @@ export class AgentMachine {
     const { signal } = new AbortController();
     const owner = { clusterId, nodeId };
     const assigns: Assign[] = [];
-    const journal = this.watched(world.cores.ports.journal(virtualJournal(this.disk, process)), assigns);
+    const journal = this.watched(world.footing.journal(virtualJournal(this.disk, process)), assigns);
     journal.claim(`${clusterId}/${nodeId}/${this.incarnation}`);
     const machine = virtualMachine(scope, docker, `${this.machineId}-boot${this.bootId}`);
     const engine = virtualEngine(clock, scope, docker, owner);

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { realCores } from "../cores.ts";
 import { World } from "../world/world.ts";
+import { soundFooting } from "./footing.ts";
 
 const host = "p1.test";
 
 /** A cluster with one edge and one site, in which nothing is done but what a test does. It serves since a while. */
 async function quietWorld() {
-  const world = new World(1, { nodes: 1, edges: 1, replicas: 2, sites: 1, deeds: [] }, realCores);
+  const world = new World(1, { nodes: 1, edges: 1, replicas: 2, sites: 1, deeds: [] }, soundFooting);
   const [edge] = world.edges;
   if (edge === undefined) throw new Error("no edge");
   for (const replica of world.replicas) world.kernel.at(0, "start", () => replica.start());

@@ -13,6 +13,7 @@ import type { takeSessionKey } from "@svc/control/fleet/sessions/session-key";
 import type { stepResume } from "@svc/control/stores/etcd/resume";
 import type { answered, granted } from "@svc/control/stores/etcd/validity";
 import type { nextDeployStep } from "@svc/control/tenants/deployments/steps";
+import type { requestLifecycle } from "@svc/control/tenants/deployments/testing/memory/request";
 import type { decide } from "@svc/router/table";
 import type { createTableFeed } from "@svc/router/table-feed";
 import type { createTableStore } from "@svc/router/table-store";
@@ -36,6 +37,7 @@ export interface Patchable {
   granted: typeof granted;
   answered: typeof answered;
   nextDeployStep: typeof nextDeployStep;
+  requestLifecycle: typeof requestLifecycle;
   createTableFeed: typeof createTableFeed;
   createTableStore: typeof createTableStore;
   decide: typeof decide;

@@ -3,7 +3,7 @@ import { clean } from "@svc/control/fleet/routes/dirty";
 import type { SessionKey } from "@svc/control/fleet/sessions/session-key";
 import type { Guard } from "@svc/control/stores/etcd/txn";
 import { granted, type Validity } from "@svc/control/stores/etcd/validity";
-import { type Cores, realCores } from "../cores.ts";
+import { type Footing, soundFooting } from "../machines/footing.ts";
 import type { Patches } from "./door.ts";
 
 /** A bug that somebody could make. */
@@ -17,8 +17,8 @@ interface Mutant {
   foundBySeed?: number;
   /** In a module of the product. Made anew for every run, so that what it remembers is of that run only. */
   patches?: Patches;
-  /** In a shell of a leader, a worker or an edge, or in what agents stand on. Likewise. */
-  double?(real: Cores): Cores;
+  /** In what agents stand on. Likewise. */
+  footing?: Partial<Footing>;
 }
 
 const lateLease = (validity: Validity, ttlMs: number): Validity => ({ ...validity, untilMs: validity.untilMs + ttlMs });
@@ -146,7 +146,7 @@ const mutants = {
   },
   M11: {
     breaks: "the agent acts before its journal is on disk",
-    double: (real) => ({ ...real, ports: { ...real.ports, syncsJournal: false } }),
+    footing: { syncsJournal: false },
   },
   M12: {
     breaks: "the room of containers on a node that was not heard for a while counts as free",
@@ -181,18 +181,14 @@ const mutants = {
   },
   M14: {
     breaks: "the agent does not write down that it tells the engine to start",
-    double: (real) => ({
-      ...real,
-      ports: {
-        ...real.ports,
-        journal: (journal) => ({
-          ...journal,
-          saveRun: (record) => {
-            if (record.state !== "start-sent" || record.startedAt !== "") journal.saveRun(record);
-          },
-        }),
-      },
-    }),
+    footing: {
+      journal: (journal) => ({
+        ...journal,
+        saveRun: (record) => {
+          if (record.state !== "start-sent" || record.startedAt !== "") journal.saveRun(record);
+        },
+      }),
+    },
   },
   M15: {
     breaks: "a container that has not started yet is taken for one that never will, and its gate is not shut",
@@ -214,7 +210,7 @@ const mutants = {
         return isGone ? { ...record, state: "tombstone", message: "" } : real(record, event);
       },
     },
-    double: (real) => ({ ...real, ports: { ...real.ports, keepsRunContainers: false } }),
+    footing: { keepsRunContainers: false },
   },
   M17: {
     breaks: "the agent ends at once what may serve what is open for a while",
@@ -228,7 +224,16 @@ const mutants = {
   },
   M19: {
     breaks: "a stop does not hold what is on its way",
-    double: (real) => ({ ...real, shell: { ...real.shell, stopsCoverOpen: false } }),
+    patches: {
+      requestLifecycle:
+        (real) =>
+        (...args) => {
+          const [{ tables }, projectId] = args;
+          const asked = real(...args);
+          for (const row of tables.deployments.values()) if (row.projectId === projectId) row.heldAt = null;
+          return asked;
+        },
+    },
   },
   M20: {
     breaks: "an edge takes a complete table that is older than what it has",
@@ -287,6 +292,17 @@ const mutants = {
       },
     },
   },
+  M26: {
+    breaks: "a deployment takes the traffic while its release command runs",
+    patches: {
+      nextDeployStep: (real) => (facts) =>
+        real(
+          facts.release.run?.state === "started"
+            ? { ...facts, release: { ...facts.release, status: "succeeded" } }
+            : facts,
+        ),
+    },
+  },
 } satisfies Record<string, Mutant>;
 
 export type MutantName = keyof typeof mutants;
@@ -297,7 +313,7 @@ export const whatBreaks = (name: MutantName): string => mutants[name].breaks;
 export const firstSeedOf = (name: MutantName): number => (mutants[name] as Mutant).foundBySeed ?? 1;
 
 /** Everything as it is, but for one bug. */
-export function mutated(name: MutantName): { cores: Cores; patches: Patches } {
-  const { double, patches = {} }: Mutant = mutants[name];
-  return { cores: double?.(realCores) ?? realCores, patches };
+export function mutated(name: MutantName): { footing: Footing; patches: Patches } {
+  const { footing, patches = {} }: Mutant = mutants[name];
+  return { footing: { ...soundFooting, ...footing }, patches };
 }

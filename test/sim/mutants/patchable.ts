@@ -19,6 +19,7 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "control/src/stores/etcd/resume.ts": ["stepResume"],
   "control/src/stores/etcd/validity.ts": ["answered", "granted"],
   "control/src/tenants/deployments/steps.ts": ["nextDeployStep"],
+  "control/src/tenants/deployments/testing/memory/request.ts": ["requestLifecycle"],
   "router/src/table-feed.ts": ["createTableFeed"],
   "router/src/table-store.ts": ["createTableStore"],
   "router/src/table.ts": ["decide"],

@@ -3,7 +3,6 @@ import type { SessionRequest as EdgeRequest } from "@svc/proto/edge";
 import { type SessionRequest as NodeRequest, Observed } from "@svc/proto/node";
 import { recoverOften } from "../control/recovery.ts";
 import { Replica } from "../control/replica.ts";
-import type { Cores } from "../cores.ts";
 import { Kernel, Process } from "../kernel/kernel.ts";
 import { enter } from "../kernel/ports.ts";
 import type { Random } from "../kernel/random.ts";
@@ -19,6 +18,7 @@ import {
   type StreamEvents,
 } from "../machines/connection.ts";
 import { EdgeMachine } from "../machines/edge.ts";
+import type { Footing } from "../machines/footing.ts";
 import { EtcdStore, type Snapshot, Values } from "../stores/etcd.ts";
 import type { StoreTrouble } from "../stores/etcd-path.ts";
 import { Postgres } from "../stores/postgres.ts";
@@ -67,12 +67,12 @@ export class World {
 
   readonly seed: number;
   readonly plan: Plan;
-  readonly cores: Cores;
+  readonly footing: Footing;
 
-  constructor(seed: number, plan: Plan, cores: Cores) {
+  constructor(seed: number, plan: Plan, footing: Footing) {
     this.seed = seed;
     this.plan = plan;
-    this.cores = cores;
+    this.footing = footing;
     this.kernel = new Kernel(seed);
     this.random = this.kernel.random.fork("world");
     this.checks = new Checks(this);

@@ -1,3 +1,4 @@
+import { onAbort } from "@svc/runtime/on-abort";
 import type { Log } from "../../log.ts";
 import type { Etcd } from "./client.ts";
 import type { Connection } from "./connection.ts";
@@ -127,8 +128,8 @@ export function viewRange<T>(connection: Connection, range: KeyRange, decode: De
         const settle = (finish: () => void) => {
           waiters.delete(check);
           timer[Symbol.dispose]();
-          ended.removeEventListener("abort", onClosed);
-          signal?.removeEventListener("abort", onAborted);
+          leaveEnded();
+          leaveSignal?.();
           finish();
         };
         const check = () => {
@@ -145,8 +146,8 @@ export function viewRange<T>(connection: Connection, range: KeyRange, decode: De
           settle(() => reject(new EtcdError("TIMEOUT", `not seen in etcd within ${timeoutMs} ms`)));
         });
         waiters.add(check);
-        ended.addEventListener("abort", onClosed, { once: true });
-        signal?.addEventListener("abort", onAborted, { once: true });
+        const leaveEnded = onAbort(ended, onClosed);
+        const leaveSignal = signal && onAbort(signal, onAborted);
         if (ended.aborted) onClosed();
         else if (signal?.aborted) onAborted();
         else check();

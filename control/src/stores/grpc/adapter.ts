@@ -28,6 +28,7 @@ import {
   type Server,
   type ServiceDefinition,
 } from "@grpc/grpc-js";
+import { onAbort } from "@svc/runtime/on-abort";
 
 /** A generated service whose methods are known to the compiler. */
 type Service = GenService<GenServiceMethods>;
@@ -125,15 +126,14 @@ export function dial<S extends Service>(
  */
 export function unary<T>(call: (callback: requestCallback<T>) => ClientUnaryCall, signal?: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
-    const cancel = () => started.cancel();
+    const leave = signal && onAbort(signal, () => started.cancel());
     const started = call((error, reply) => {
-      signal?.removeEventListener("abort", cancel);
+      leave?.();
       if (error) reject(error);
       else if (reply === undefined) reject(new Error("grpc reply without a message"));
       else resolve(reply);
     });
-    if (signal?.aborted) cancel();
-    else signal?.addEventListener("abort", cancel, { once: true });
+    if (signal?.aborted) started.cancel();
   });
 }
 
