@@ -21,7 +21,7 @@ import { noteFenceRequired } from "./nodes/fence/required.ts";
 import { type LostRows, lostRows } from "./nodes/fence/store.ts";
 import { createKeeper } from "./replicas/keeper.ts";
 import { type ReplicaRows, replicaRows } from "./replicas/rows.ts";
-import { clean, type Dirty, dirtyByKeys, dirtyByNotice } from "./routes/dirty.ts";
+import { type Dirty, dirtyByKeys, dirtyByNodes, dirtyByNotice } from "./routes/dirty.ts";
 import type { GateSecret } from "./routes/gate.ts";
 import { createPublisher } from "./routes/publisher.ts";
 import { type RouteRows, routeRows } from "./routes/rows.ts";
@@ -97,20 +97,34 @@ export async function leadFleet(deps: LeadFleetDeps): Promise<void> {
   using _tasks = listener.on(taskTopic, () => wakeAll(tasks, replicas, drains));
   using _fences = listener.on(nodeTopic, fences.signal);
   using _routes = listener.on(routeTopic, (payload) => noteRoutes(dirtyByNotice(payload)));
-  using _nodes = fleet.onChange("nodes", () => {
+  using _nodes = fleet.onChange("nodes", (changes) => {
     wakeAll(tasks, replicas);
-    noteRoutes({ ...clean, everything: true });
+    noteRoutes(dirtyByNodes(changes, fleet.placedOn));
   });
   using _placements = fleet.onChange("placements", (changes) => {
     wakeAll(replicas);
     if (wakesScheduler(changes, (nodeId, taskId) => fleet.observation(nodeId, taskId))) tasks.signal();
     noteRoutes(dirtyByKeys(changes));
   });
-  using _table = fleet.onChange("routes", () => wakeAll(routes, replicas));
-  using _edges = fleet.onChange("edges", () => wakeAll(replicas, drains));
   const storms = createStormWatch({ ...deps, rows: rows.storms });
   // Between a look at the routes and the removal of a container that they do not name, none may be published that does.
   const takeTurns = createLimiter({ total: 1 });
+  const keeper = createKeeper({
+    ...{ clock, rows: rows.replicas, etcd, fleet, leadership, storms, drainMs: deps.drainMs ?? drainMs, log },
+    ...{ metrics, takeTurns, lookAgain: replicas.signal },
+  });
+  // Its round looks at every site, and there are many tables a second.
+  const wakeKeeper = () => {
+    if (keeper.isAnyLeaving()) replicas.signal();
+  };
+  using _table = fleet.onChange("routes", () => {
+    routes.signal();
+    wakeKeeper();
+  });
+  using _edges = fleet.onChange("edges", () => {
+    drains.signal();
+    wakeKeeper();
+  });
   const loop = (name: string) => ({ clock, periodMs, signal, ...deps.heardBy(name) });
   await Promise.all([
     runLoop(
@@ -122,13 +136,7 @@ export async function leadFleet(deps: LeadFleetDeps): Promise<void> {
     ),
     runLoop({ ...loop("routes"), wake: routes, restMs: restMs.routes }, () => takeTurns(publisher.publishNoted)),
     runLoop({ ...loop("all routes"), wake: allRoutes, restMs: restMs.routes }, () => takeTurns(publisher.publishAll)),
-    runLoop(
-      { ...loop("replicas"), wake: replicas, restMs: restMs.replicas },
-      createKeeper({
-        ...{ clock, rows: rows.replicas, etcd, fleet, leadership, storms, drainMs: deps.drainMs ?? drainMs, log },
-        ...{ metrics, takeTurns, lookAgain: replicas.signal },
-      }),
-    ),
+    runLoop({ ...loop("replicas"), wake: replicas, restMs: restMs.replicas }, keeper.keep),
     runLoop({ ...loop("drains"), wake: drains, restMs: restMs.drains }, () =>
       drainOnce({ clock, drains: rows.drains, etcd, fleet, log }),
     ),

@@ -48,6 +48,8 @@ export interface Fleet extends Disposable {
   status(): ClusterStatusValue | null;
   placements(): { nodeId: string; placement: PlacementValue; modRevision: bigint }[];
   observation(nodeId: string, placementId: string): ObservationValue | null;
+  /** Ids of what is placed on the node. */
+  placedOn(nodeId: string): string[];
   /** The placement of a task, wherever it is. */
   findPlacement(placementId: string): { nodeId: string; placement: PlacementValue } | null;
   /** An attempt, wherever it was offered. */
@@ -124,6 +126,7 @@ export function createFleet(views: ClusterViews, clock: Clock): Fleet {
         modRevision,
       })),
     observation: (nodeId, placementId) => observations.get(keys.observation(nodeId, placementId)) ?? null,
+    placedOn: (nodeId) => [...views.placementsByNode.of(nodeId).keys()],
     findPlacement(placementId) {
       const found = views.placementsByNode.find(placementId);
       return found && { nodeId: found.nodeId, placement: found.value.value };

@@ -172,7 +172,7 @@ const schedule = createScheduler({ clock: systemClock, rows: schedulerRows(db), 
 const storms = createStormWatch({
   ...{ rows: stormRows(db), fleet, leadership, leaderId: serverId, leadingSince: fleet.now(), log },
 });
-const keep = createKeeper({
+const { keep } = createKeeper({
   ...{
     clock: systemClock,
     rows: replicaRows(db),

@@ -34,15 +34,23 @@ const failuresMax = 10;
 /** After a round that left something to time, which nobody announces. */
 const lookAgainMs = 2_000;
 
+export interface ReplicaKeeper {
+  /** One round. */
+  keep(): Promise<void>;
+  /** A container waits for edges to send nobody to it any more: what they report, and what is published, concerns it. */
+  isAnyLeaving(): boolean;
+}
+
 /**
- * Returns the round that keeps every site at its number of replicas. Safe to repeat and to lose at any point: what a
+ * Keeps every site at its number of replicas, round by round. Safe to repeat and to lose at any point: what a
  * round did not get to, the next one finds. A site that fails holds up no other one, and comes last in the next round.
  */
-export function createKeeper(deps: KeeperDeps): () => Promise<void> {
+export function createKeeper(deps: KeeperDeps): ReplicaKeeper {
   const { clock, rows, etcd, fleet, leadership, storms, drainMs, log } = deps;
   const readSites = createSiteReader({ rows, fleet, log });
   const failed = new Set<string>();
   let timer: Timer | null = null;
+  let isAnyLeaving = true;
   const decide = (sites: KeeperState["sites"], isStorm: boolean) =>
     keepReplicas({ now: fleet.now(), storm: isStorm, drainMs, sites });
 
@@ -73,9 +81,11 @@ export function createKeeper(deps: KeeperDeps): () => Promise<void> {
     return steps.filter((_, at) => !routed[at]);
   }
 
-  return async () => {
+  async function keep(): Promise<void> {
     const storm = await storms.look();
     const reads = await readSites();
+    // From before anything is decided: what changes afterwards has the next round look again.
+    isAnyLeaving = reads.some((read) => read.isLeaving);
     const sites = reads.map((read) => read.current());
     await noteServed(rows, leadership.epoch, sites);
     const steps = Map.groupBy(decide(sites, storm !== null), ({ deploymentId }) => deploymentId);
@@ -106,7 +116,9 @@ export function createKeeper(deps: KeeperDeps): () => Promise<void> {
         log.warn({ err: error, deploymentId }, "a site's replicas were not kept this time");
       }
     }
-  };
+  }
+
+  return { keep, isAnyLeaving: () => isAnyLeaving };
 }
 
 /** What a step does, for comparing. */

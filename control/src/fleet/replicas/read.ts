@@ -15,6 +15,8 @@ export interface ReadSite {
   deploymentId: string;
   /** Every name at which visitors may still reach it; empty while no replica leaves. */
   hosts: readonly string[];
+  /** One of its replicas is on its way out. */
+  isLeaving: boolean;
   /** With what the fleet says at this moment. */
   current(): Site;
   /** Tells of a route whether it sends nobody to the container. */
@@ -70,14 +72,15 @@ export function createSiteReader({ rows, fleet, log }: SiteReaderDeps): () => Pr
       if (count === null) return [];
       const own = byDeployment.get(row.id) ?? [];
       const names = hosts.get(channelOf(row)) ?? [];
-      const isLeft = own.some((task) => task.retiring_ms_ago !== null);
+      const isLeaving = own.some((task) => task.retiring_ms_ago !== null);
       return [
         {
           deploymentId: row.id,
           hosts: names,
+          isLeaving,
           isLeft: (taskId) => (route) => !sightings.isAmong(new Set(route?.proxy?.upstreams), taskId, own),
           current() {
-            const routed = isLeft ? routedTo(fleet, edges, names) : null;
+            const routed = isLeaving ? routedTo(fleet, edges, names) : null;
             const now = fleet.now();
             const found = own.map((task) => findReplica(task, fleet));
             for (const { task, observation } of found) sightings.see(task.id, observation, now);

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { keys } from "../cluster/keys.ts";
-import { both, clean, dirtyByKeys, dirtyByNotice, isClean, namedMax } from "./dirty.ts";
+import { both, clean, dirtyByKeys, dirtyByNodes, dirtyByNotice, isClean, namedMax } from "./dirty.ts";
 
 const idOf = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
 const everything = { ...clean, everything: true };
@@ -28,6 +28,26 @@ test.each([
   },
 ])("changed: $what", ({ changes, is }) => {
   expect(dirtyByKeys(changes)).toEqual(is);
+});
+
+const placed: Record<string, readonly string[]> = { one: [idOf(1), idOf(2)], other: [idOf(3)], odd: ["x"] };
+
+test.each([
+  {
+    what: "two nodes",
+    changes: ["one", "other", "one"].map((id) => ({ key: keys.nodeSession(id) })),
+    is: { ...clean, tasks: new Set([idOf(1), idOf(2), idOf(3)]) },
+  },
+  { what: "a node with nothing on it", changes: [{ key: keys.nodeSession("empty") }], is: clean },
+  {
+    what: "a replica of control",
+    changes: [{ key: keys.nodeSession("one") }, { key: keys.server("s") }],
+    is: everything,
+  },
+  { what: "a node with what is no task", changes: [{ key: keys.nodeSession("odd") }], is: everything },
+  { what: "nobody knows which nodes", changes: undefined, is: everything },
+])("changed: $what", ({ changes, is }) => {
+  expect(dirtyByNodes(changes, (id) => placed[id] ?? [])).toEqual(is);
 });
 
 test("nothing that was told gets lost", () => {

@@ -38,7 +38,22 @@ export function dirtyByKeys(changes: readonly { key: string }[] | undefined): Di
     const under = key.startsWith(prefix.placements) ? prefix.placements : prefix.observations;
     return keyParts(key, under)[1] ?? "";
   });
-  // A key that names no task cannot be looked up.
-  if (!tasks.every((id) => uuid.test(id))) return { ...clean, everything: true };
-  return both(clean, { ...clean, tasks: new Set(tasks) });
+  return dirtyByTasks(tasks);
+}
+
+/** What changed keys of nodes make dirty: what is placed there. A replica of control that comes or goes may be about any node. */
+export function dirtyByNodes(
+  changes: readonly { key: string }[] | undefined,
+  placedOn: (nodeId: string) => readonly string[],
+): Dirty {
+  if (changes === undefined || !changes.every(({ key }) => key.startsWith(prefix.nodes)))
+    return { ...clean, everything: true };
+  const nodes = new Set(changes.map(({ key }) => keyParts(key, prefix.nodes)[0] ?? ""));
+  return dirtyByTasks([...nodes].flatMap((id) => placedOn(id)));
+}
+
+function dirtyByTasks(ids: readonly string[]): Dirty {
+  // What is no task cannot be looked up.
+  if (!ids.every((id) => uuid.test(id))) return { ...clean, everything: true };
+  return both(clean, { ...clean, tasks: new Set(ids) });
 }
