@@ -21,6 +21,7 @@ import type { Container, ContainerWitness } from "../machines/docker.ts";
 import type { Commit, Writer } from "../stores/etcd.ts";
 import type { DeploymentRow, SiteRow } from "../stores/postgres.ts";
 import { releaseAttemptId } from "../stores/postgres.ts";
+import { jobInvariants } from "./checks-jobs.ts";
 import type { World } from "./world.ts";
 
 /** An invariant that did not hold. */
@@ -71,6 +72,7 @@ export const invariants: Readonly<Record<number, string>> = {
   34: "an edge begins with no older table than it has said that it serves",
   35: "what an edge says that it serves is what its Caddy serves",
   36: "whoever publishes by what it is told publishes what a look at everything would",
+  ...jobInvariants,
 };
 
 /** What may be said of an attempt whose journal says so. */
@@ -580,6 +582,7 @@ export class Checks implements ContainerWitness {
     if (kind === "run") {
       const count = (this.starts.get(id) ?? 0) + 1;
       this.starts.set(id, count);
+      if (this.world.jobs.isOfJob(id)) this.world.jobs.onStart(id);
       if (count > 1) this.fail(1, `attempt ${id} started ${count} times`);
       if (this.neverStarted.has(id)) this.fail(3, `attempt ${id} starts after it was said that it never would`);
       const deploymentId = id.split(".")[0] ?? "";

@@ -23,7 +23,9 @@ import { EtcdStore, type Snapshot, Values } from "../stores/etcd.ts";
 import type { StoreTrouble } from "../stores/etcd-path.ts";
 import { Postgres } from "../stores/postgres.ts";
 import { Checks } from "./checks.ts";
+import { JobChecks } from "./checks-jobs.ts";
 import { act } from "./deeds.ts";
+import { restJobs } from "./jobs.ts";
 import { checkRest, checkSettled } from "./liveness.ts";
 import { type Deed, faultsMs, type Plan } from "./schedule.ts";
 
@@ -39,6 +41,7 @@ const serverDrift = 0.005;
 export class World {
   readonly kernel: Kernel;
   readonly checks: Checks;
+  readonly jobs: JobChecks;
   readonly values = new Values();
   readonly etcd: EtcdStore;
   readonly postgres: Postgres;
@@ -84,10 +87,14 @@ export class World {
       this.trouble.postgres,
     );
     this.operator = this.newProcess("operator", this.clock("operator", serverDrift));
-    this.postgres.onCommit = this.checks.onRows;
     this.etcd.onCommit = this.checks.onCommit;
     this.postgres.tables.onReplace = this.checks.onReplace;
-    this.postgres.onCommit = this.checks.onTransaction;
+    this.jobs = new JobChecks(this);
+    this.postgres.onCommit = () => {
+      this.checks.onTransaction();
+      this.checks.onRows();
+      this.jobs.onRows();
+    };
     for (let at = 1; at <= plan.replicas; at += 1) {
       this.replicas.push(new Replica(this, `control${at}`, this.clock(`control${at}`, serverDrift)));
     }
@@ -400,6 +407,8 @@ export class World {
     kernel.at(calmAtMs, "calm", () => this.calm());
     await kernel.run(calmAtMs + settleMs);
     checkSettled(this);
+    this.jobs.checkSettled();
+    restJobs(this);
     if (this.checks.found !== null) throw this.checks.found;
     await kernel.run(calmAtMs + restMs - 40_000);
     const before = {
@@ -409,6 +418,7 @@ export class World {
     };
     await kernel.run(calmAtMs + restMs);
     checkRest(this, before);
+    this.jobs.checkRest();
     if (this.checks.found !== null) throw this.checks.found;
   }
 
