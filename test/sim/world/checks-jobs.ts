@@ -25,7 +25,11 @@ interface KnownRun extends Pick<JobRun, "status" | "attempt_count"> {
   outcomes: (string | null)[];
 }
 
-type KnownJob = Pick<Job, "next_fire_at" | "retired_at" | "schedule">;
+const looked = ["next_fire_at", "schedule", "retired_at", "deployment_id", "user_enabled", "source_enabled"] as const;
+type KnownJob = Pick<Job, (typeof looked)[number]>;
+
+const isSame = (job: Job, known: KnownJob | undefined): boolean =>
+  known !== undefined && looked.every((column) => job[column] === known[column]);
 
 /** Looks at scheduled jobs, at their rows after every transaction, and at their containers. */
 export class JobChecks {
@@ -35,6 +39,10 @@ export class JobChecks {
   private readonly said = new Map<string, boolean>();
   private readonly underWay = new Map<string, string>();
   private readonly fired = new Set<string>();
+  private open: readonly JobRun[] = [];
+  /** By host: the deployment that visitors get. */
+  private readonly serves = new Map<string, string | null>();
+  private saysMore = false;
   private readonly world: World;
 
   constructor(world: World) {
@@ -52,6 +60,7 @@ export class JobChecks {
   /** Called in the transaction in which an owner has a job scheduled or not. */
   onSaid({ project_id, name }: Pick<Job, "project_id" | "name">, enabled: boolean): void {
     this.said.set(`${project_id} ${name}`, enabled);
+    this.saysMore = true;
   }
 
   isOfJob(attemptId: string): boolean {
@@ -60,16 +69,30 @@ export class JobChecks {
 
   /** Called after every transaction. */
   onRows = (): void => {
-    const { jobs, runs } = this.tables;
+    const { jobs, runs, open } = this.tables;
     const begun = new Map<string, JobRun[]>();
     this.underWay.clear();
-    for (const run of runs.values()) {
-      const isNew = !this.runs.has(run.id);
+    // Those that are over stay so, which is looked at whenever another one begins.
+    const isMore = runs.size > this.runs.size;
+    for (const run of isMore ? runs.values() : [...this.open, ...open.values()]) {
+      const isNew = isMore && !this.runs.has(run.id);
       this.onRun(run);
       if (isNew && run.trigger === "schedule") begun.set(run.job_id, [...(begun.get(run.job_id) ?? []), run]);
     }
-    for (const job of jobs.values()) this.onJob(job, begun.get(job.id) ?? []);
-    this.onChannels();
+    this.open = [...open.values()];
+    let isChanged = this.saysMore;
+    for (const job of jobs.values()) {
+      if (!isMore && isSame(job, this.jobs.get(job.id))) continue;
+      isChanged = true;
+      this.onJob(job, begun.get(job.id) ?? []);
+    }
+    for (const { host, deploymentId, stopped } of this.world.postgres.tables.sites.values()) {
+      const serves = stopped ? "nothing" : deploymentId;
+      if (this.serves.get(host) !== serves) isChanged = true;
+      this.serves.set(host, serves);
+    }
+    if (isChanged) this.onChannels();
+    this.saysMore = false;
   };
 
   private onRun(run: JobRun): void {
@@ -109,9 +132,9 @@ export class JobChecks {
 
   /** What the clock did: `begun` since the last transaction. */
   private onJob(job: Job, begun: readonly JobRun[]): void {
-    const { id, next_fire_at, retired_at, schedule } = job;
-    const known = this.jobs.get(id);
-    this.jobs.set(id, { next_fire_at, retired_at, schedule });
+    const { next_fire_at, schedule } = job;
+    const known = this.jobs.get(job.id);
+    this.jobs.set(job.id, { ...job });
     for (const run of begun) this.onInstant(job, run);
     const from = known?.next_fire_at ?? null;
     const isClock = from !== null && next_fire_at !== null && next_fire_at > from && known?.schedule === schedule;
