@@ -109,7 +109,7 @@ export class JobChecks {
     this.runs.set(run.id, { status: run.status, attempt_count: run.attempt_count, retries, outcomes });
     if (run.status !== "running" && run.status !== "cancel_requested") return;
     const other = this.underWay.get(run.job_id);
-    if (other !== undefined) this.fail(38, `runs ${other} and ${run.id} of one job are under way`);
+    if (other !== undefined && other !== run.id) this.fail(38, `runs ${other} and ${run.id} of one job are under way`);
     this.underWay.set(run.job_id, run.id);
   }
 
