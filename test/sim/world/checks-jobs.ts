@@ -12,8 +12,8 @@ export const jobInvariants: Readonly<Record<number, string>> = {
 };
 
 const minuteMs = 60_000;
-/** How long a decision may be on its way to Postgres. */
-const lateMs = 15_000;
+/** How long a decision may be on its way to Postgres: who decided it may have stood still. */
+const lateMs = 30_000;
 /** How soon after all faults what is due begins. */
 const beginsWithinMs = 20_000;
 /** How long after its beginning, or its pause, an attempt is over: the longest that any may take, and being told. */

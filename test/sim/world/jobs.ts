@@ -11,6 +11,7 @@ import type { SiteRow, Tables } from "../stores/postgres.ts";
 import type { Deed } from "./schedule.ts";
 import type { World } from "./world.ts";
 
+const minuteMs = 60_000;
 const names = ["report", "mail"] as const;
 
 /** What the manifest of a deployment has its channel do by schedule: mostly the same jobs, and now and then one more or less. */
@@ -69,7 +70,7 @@ export const openJobAttempts = ({ jobs }: Tables): OpenAttempt[] =>
           })),
   );
 
-/** What one owner of a job does, or what happens to the clock of all. */
+/** What one owner of a job does, or that Postgres is away, and with it the clock of all. */
 export function actOnJobs(
   world: World,
   replica: Replica,
@@ -78,10 +79,14 @@ export function actOnJobs(
 ): void {
   const { postgres, kernel } = world;
   if (kind === "awayPostgres") {
-    // For so long that instants of jobs pass.
-    postgres.isUp = false;
-    kernel.at(65_000 + Math.min(ms, 60_000), "postgres up", () => {
-      postgres.isUp = true;
+    // From just before a minute until long after the next one, so that two instants of each job pass.
+    const untilMs = (2 * minuteMs - 2_000 - (postgres.nowMs() % minuteMs)) % minuteMs;
+    kernel.at(untilMs, "postgres away", () => {
+      if (world.isCalm) return;
+      postgres.isUp = false;
+      kernel.at(minuteMs + 36_000 + Math.min(ms, 30_000), "postgres up", () => {
+        postgres.isUp = true;
+      });
     });
     return;
   }
