@@ -100,6 +100,8 @@ export class JobChecks {
     if (known !== undefined && isJobRunOver(known.status)) {
       if (known.status !== run.status || known.attempt_count !== run.attempt_count)
         this.fail(37, `run ${run.id} was ${known.status}, and is ${run.status}`);
+      if ((this.tables.attemptsOf.get(run.id)?.length ?? 0) > known.outcomes.length)
+        this.fail(37, `run ${run.id} is ${run.status}, and has another attempt`);
       return;
     }
     const attempts = this.tables.attemptsOf.get(run.id) ?? [];
@@ -202,6 +204,7 @@ export class JobChecks {
 
   /** Two minutes after the last fault. */
   checkSettled(): void {
+    for (const run of this.tables.runs.values()) this.onRun(run);
     const nowMs = this.world.postgres.nowMs();
     for (const { name, next_fire_at } of this.tables.jobs.values())
       if (next_fire_at !== null && nowMs - next_fire_at.getTime() > beginsWithinMs)
@@ -210,6 +213,7 @@ export class JobChecks {
 
   /** A while after all jobs were switched off. */
   checkRest(): void {
+    for (const run of this.tables.runs.values()) this.onRun(run);
     const nowMs = this.world.postgres.nowMs();
     const well = new Set(
       this.world.nodes
