@@ -9,7 +9,6 @@ import { raiseFence } from "./fleet/cluster/fenced.ts";
 import type { Fleet } from "./fleet/cluster/fleet.ts";
 import { keys } from "./fleet/cluster/keys.ts";
 import { takeOver } from "./fleet/cluster/take-over.ts";
-import { jobRunTopic, jobTopic } from "./fleet/cluster/topics.ts";
 import { fleetRows, leadFleet } from "./fleet/leading.ts";
 import type { GateSecret } from "./fleet/routes/gate.ts";
 import type { SchedulerMemory } from "./fleet/scheduler/score.ts";
@@ -30,9 +29,7 @@ import { enqueueCopyRound } from "./tenants/databases/copies/rounds.ts";
 import { beginProofs, resumeProofs } from "./tenants/databases/proofs/store.ts";
 import { upgradeServers } from "./tenants/databases/upgrades/round.ts";
 import { beginCaptures } from "./tenants/deployments/screenshots/begin.ts";
-import { createJobClock } from "./tenants/jobs/clock/apply.ts";
-import { settlePauses } from "./tenants/jobs/definitions/pauses.ts";
-import { driveJobRuns } from "./tenants/jobs/runs/round.ts";
+import { jobRows, leadJobs } from "./tenants/jobs/leading.ts";
 import { enforceQuotas } from "./tenants/suspension/quota/enforce.ts";
 
 export interface LeaderDeps {
@@ -79,10 +76,8 @@ export interface LeaderDeps {
 const leaderTtlMs = 6_000;
 /** Loops are woken by what changes; the period only catches what nobody announced. */
 const periodMs = 2_000;
-/** Loops that look at everything rest after each round, so that a burst of changes is not as many rounds. */
-const restMs = { crashes: 500, jobRuns: 50 } as const;
-/** Pauses between attempts end, and waits for room. */
-const jobRunsMs = 1_000;
+/** That looks at everything, and rests after each round, so that a burst of changes is not as many rounds. */
+const crashesRestMs = 500;
 const housekeepingMs = 3_600_000;
 const collectingMs = 60_000;
 const quotasMs = 60_000;
@@ -106,14 +101,10 @@ const offsiteCopiesAtOnce = 4;
 /** How soon a deployment that serves is looked at. */
 const screenshotsMs = 5_000;
 const analyticsMs = 60_000;
-/** How soon scheduled jobs that are due begin, unless it is known when the next one is. */
-const jobClockMs = 1_000;
-/** How soon a changed plan reaches scheduled jobs. */
-const jobPausesMs = 5_000;
 
 /**
  * Stands for leader as long as it lives, and while it leads runs the loops of which the cluster must have
- * only one: those of `leadFleet`, the notes of crashes, quotas, the collector of artifacts, and housekeeping.
+ * only one: those of `leadFleet` and `leadJobs`, the notes of crashes, quotas, the collector of artifacts, and housekeeping.
  */
 export function startLeader(deps: LeaderDeps): AsyncDisposable {
   const { clock, db, etcd, fleet, listener, log, serverId, metrics } = deps;
@@ -127,10 +118,7 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
     async lead(leadership) {
       const leadingSince = fleet.now();
       const aWake = () => createWake(clock);
-      const [crashes, jobs, jobRuns] = [aWake(), aWake(), aWake()];
-      using _jobRuns = listener.on(jobRunTopic, jobRuns.signal);
-      using _runs = fleet.onChange("runs", jobRuns.signal);
-      using _jobs = listener.on(jobTopic, jobs.signal);
+      const crashes = aWake();
       using _placements = fleet.onChange("placements", crashes.signal);
       const { signal } = leadership;
       const raise = (epoch: bigint) => raiseFence(db, epoch);
@@ -153,12 +141,10 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
           ...{ gateSecret: deps.gateSecret, clusterEpoch: deps.clusterEpoch ?? 1, drainMs: deps.drainMs },
           ...{ log, metrics, memory: deps.memory, heardBy },
         }),
-        runLoop({ ...loop("crashes"), wake: crashes, restMs: restMs.crashes }, createCrashNotes({ db, fleet, log })),
+        leadJobs({ clock, rows: jobRows(db), etcd, fleet, leadership, listener, log, heardBy }),
+        runLoop({ ...loop("crashes"), wake: crashes, restMs: crashesRestMs }, createCrashNotes({ db, fleet, log })),
         runLoop({ ...loop("housekeeping"), wake: aWake(), periodMs: housekeepingMs }, () =>
           keepHouse(db, log, { previewIdleDays: deps.previewIdleDays ?? 0 }),
-        ),
-        runLoop({ ...loop("job runs"), wake: jobRuns, restMs: restMs.jobRuns, periodMs: jobRunsMs }, () =>
-          driveJobRuns({ clock, db, etcd, fleet, leadership, log }),
         ),
         runLoop({ ...loop("runs"), wake: aWake(), periodMs: housekeepingMs }, async () => {
           await sweepRuns({ clock, db, etcd, log });
@@ -170,16 +156,6 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
           await deps.keepAnalytics?.();
         }),
         runLoop({ ...loop("quotas"), wake: aWake(), periodMs: quotasMs }, () => enforceQuotas({ db, log })),
-        runLoop(
-          { ...loop("job clock"), wake: jobs, periodMs: jobClockMs },
-          createJobClock({
-            ...{ clock, db, epoch: leadership.epoch, log, lookAgain: jobs.signal, periodMs: jobClockMs },
-          }),
-        ),
-        runLoop({ ...loop("job pauses"), wake: aWake(), periodMs: jobPausesMs }, async () => {
-          const count = await settlePauses({ db, log });
-          if (count > 0) log.info({ count }, "scheduled jobs are paused, or not any more");
-        }),
         runLoop({ ...loop("databases"), wake: aWake(), periodMs: databasesMs }, async () => {
           const count = await enqueueNightly(db);
           if (count > 0) log.info({ count }, "databases are looked at tonight");

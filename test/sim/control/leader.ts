@@ -6,6 +6,8 @@ import { raiseMemoryFence } from "@svc/control/fleet/testing/fenced";
 import { memoryFleetRows } from "@svc/control/fleet/testing/fleet-rows";
 import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import type { Leadership } from "@svc/control/stores/etcd/index";
+import { leadJobs } from "@svc/control/tenants/jobs/leading";
+import { memoryJobRows } from "@svc/control/tenants/jobs/testing/memory/job-rows";
 import { virtualClock, virtualRandom } from "../kernel/ports.ts";
 import { virtualLog } from "../machines/log.ts";
 import { DatabaseError } from "../stores/postgres.ts";
@@ -15,7 +17,7 @@ import { transactOf } from "./transact.ts";
 /** Sites have no password here. */
 const gateSecret = Buffer.alloc(32);
 
-/** What a leader does for the fleet, as the product does it. */
+/** What a leader does for the fleet and for scheduled jobs, as the product does it. */
 export async function lead(replica: Replica, leadership: Leadership): Promise<void> {
   const { process, fleet, etcd, listener, id: leaderId, clusterEpoch } = replica;
   const { epoch } = leadership;
@@ -27,10 +29,14 @@ export async function lead(replica: Replica, leadership: Leadership): Promise<vo
   replica.isLeading = leadership.isHeld;
   const raise = () => raiseMemoryFence(transact, epoch);
   if (!(await takeOver({ clock, random: virtualRandom(process), raise, log }, leadership))) return;
-  await leadFleet({
-    ...{ clock, rows: memoryFleetRows(transact), etcd, fleet, leadership, leaderId, leadingSince, listener },
-    ...{ gateSecret, clusterEpoch, log, heardBy: () => ({ onError }) },
-  });
+  const heardBy = () => ({ onError });
+  await Promise.all([
+    leadFleet({
+      ...{ clock, rows: memoryFleetRows(transact), etcd, fleet, leadership, leaderId, leadingSince, listener },
+      ...{ gateSecret, clusterEpoch, log, heardBy },
+    }),
+    leadJobs({ clock, rows: memoryJobRows(transact), etcd, fleet, leadership, listener, log, heardBy }),
+  ]);
 }
 
 /** What the next round may not meet any more. */

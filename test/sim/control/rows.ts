@@ -4,12 +4,14 @@ import type { RecoveryRows } from "@svc/control/fleet/recovery/rows";
 import type { NodeIdentityRow } from "@svc/control/fleet/sessions/identity";
 import type { TaskRecord } from "@svc/control/fleet/sessions/outbox";
 import type { SessionRows } from "@svc/control/fleet/sessions/rows";
+import type { OpenAttempt } from "@svc/control/fleet/tasks/owners/owner";
 import { openStatuses } from "@svc/proto";
 import { PlacementSchema, RunOfferSchema } from "@svc/proto/node";
 import type { Process } from "../kernel/kernel.ts";
 import { enter } from "../kernel/ports.ts";
 import { hashText } from "../kernel/random.ts";
 import { type NodeRow, type Notify, releaseAttemptId, type Tables, type TaskRow } from "../stores/postgres.ts";
+import { findJobCommand, openJobAttempts } from "../world/jobs.ts";
 
 /** Where the cluster's registry is. */
 export const registryHost = "registry.test";
@@ -111,15 +113,16 @@ export const virtualRecoveryRows = (ask: Ask): RecoveryRows => ({
       }));
     }),
   openAttempts: () =>
-    ask((tables) =>
-      [...tables.deployments.values()].flatMap((deployment) => {
+    ask((tables) => [
+      ...openJobAttempts(tables),
+      ...[...tables.deployments.values()].flatMap((deployment): OpenAttempt[] => {
         const { id, projectId, status, releaseStatus, releaseAttempt, releaseNodeId: nodeId } = deployment;
         const isOpen = open.has(status) && (releaseStatus === "pending" || releaseStatus === "running");
         if (!isOpen || releaseAttempt === 0 || nodeId === null) return [];
         const attemptId = releaseAttemptId(id, releaseAttempt);
         return [{ attemptId, kind: "release", nodeId, ownerKind: "deployment", ownerId: id, projectId }];
       }),
-    ),
+    ]),
   epoch: () => ask(({ clusterEpoch }) => clusterEpoch),
   begin: (epoch, now) =>
     ask((tables) => {
@@ -168,6 +171,14 @@ export const virtualLoads = (ask: Ask): StreamLoads => ({
     }),
   run: (attemptId) =>
     ask((tables) => {
+      const job = findJobCommand(tables, attemptId);
+      if (job !== null) {
+        const { projectId, deploymentId } = job;
+        return create(RunOfferSchema, {
+          ...{ attemptId, channel: "production", ...job },
+          image: imageOf(projectId, deploymentId),
+        });
+      }
       const deployment = tables.deployments.get(attemptId.split(".")[0] ?? "");
       if (deployment === undefined) return null;
       const { id: deploymentId, projectId } = deployment;

@@ -12,6 +12,8 @@ export interface Made {
   labels: Readonly<Record<string, string>>;
   image: string;
   network: string;
+  /** Of a run: `sleep <seconds>; exit <code>`, or anything else, which takes a while and succeeds. */
+  command: string;
   port: number;
   limits: { memoryMb: number; cpuMillicores: number; pidsLimit: number };
   reserved: { memoryMb: number; cpuMillicores: number };
@@ -27,6 +29,8 @@ export type Container = Made & {
   finishedAt: string | null;
   /** How long its program takes to answer; runs: to end. */
   takesMs: number;
+  /** What its program ends with, if nobody ends it before. */
+  endsWith: number;
   startedAtMs: number;
   claimedAtMs: number;
   /** Its program hangs. */
@@ -149,7 +153,9 @@ export class Docker {
   create(scope: Scope, made: Made): Promise<void> {
     this.witness.onOrder("create", made.name, this.machineId);
     const { random } = this.process;
-    const takesMs = made.kind === "run" ? random.between(200, 6_000) : random.between(100, 3_000);
+    const [, seconds, code] = /^sleep (\d+); exit (\d+)$/.exec(made.command) ?? [];
+    const usualMs = made.kind === "run" ? random.between(200, 6_000) : random.between(100, 3_000);
+    const takesMs = seconds === undefined ? usualMs : Number(seconds) * 1_000;
     return this.order(
       scope,
       "docker create",
@@ -165,6 +171,7 @@ export class Docker {
             state: "created",
             exitCode: 0,
             takesMs,
+            endsWith: Number(code ?? 0),
           },
           ...{ startedAt: null, finishedAt: null, startedAtMs: 0, claimedAtMs: 0, isSick: false, openUntilMs: 0 },
           gate: made.kind === "run" ? "new" : "none",
@@ -225,7 +232,7 @@ export class Docker {
       container.claimedAtMs = this.kernel.nowMs;
       this.witness.onStart(container, this.machineId);
       this.kernel.at(container.takesMs, "command ends", () => {
-        if (isOn()) this.exit(container, 0, "exited");
+        if (isOn()) this.exit(container, container.endsWith, "exited");
       });
     });
   }

@@ -55,7 +55,8 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
   const made = (spec: ContainerSpec): Made => ({
     ...{ name: spec.name, kind: spec.kind === "run" ? "run" : "serve", id: spec.labels[labels.placement] ?? "" },
     labels: { ...spec.labels, ...marks, [labels.kind]: spec.kind },
-    ...{ image: spec.image, network: spec.network, port: spec.publish?.hostPort ?? 0, reserved: spec.reserved },
+    ...{ image: spec.image, network: spec.network, command: spec.command?.at(-1) ?? "" },
+    ...{ port: spec.publish?.hostPort ?? 0, reserved: spec.reserved },
     limits: { memoryMb: spec.memoryMb, cpuMillicores: spec.cpuMillicores, pidsLimit: spec.pidsLimit },
   });
 

@@ -5,9 +5,10 @@ import type { Guard } from "@svc/control/stores/etcd/txn";
 import { granted, type Validity } from "@svc/control/stores/etcd/validity";
 import { type Footing, soundFooting } from "../machines/footing.ts";
 import type { Patches } from "./door.ts";
+import { jobMutants } from "./mutants-jobs.ts";
 
 /** A bug that somebody could make. */
-interface Mutant {
+export interface Mutant {
   /** What it breaks, for people. */
   breaks: string;
   /**
@@ -303,6 +304,7 @@ const mutants = {
         ),
     },
   },
+  ...jobMutants,
 } satisfies Record<string, Mutant>;
 
 export type MutantName = keyof typeof mutants;

@@ -20,6 +20,12 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "control/src/stores/etcd/validity.ts": ["answered", "granted"],
   "control/src/tenants/deployments/steps.ts": ["nextDeployStep"],
   "control/src/tenants/deployments/testing/memory/request.ts": ["requestLifecycle"],
+  "control/src/tenants/jobs/clock/apply.ts": ["createJobClock"],
+  "control/src/tenants/jobs/clock/steps.ts": ["clockStep"],
+  "control/src/tenants/jobs/runs/rules.ts": ["afterAttempt"],
+  "control/src/tenants/jobs/runs/steps.ts": ["nextJobRunStep"],
+  // Half of the product: what visitors see and what runs by schedule change in one transaction of a store.
+  "control/src/tenants/jobs/testing/memory/change.ts": ["switchChannelJobs"],
   "router/src/table-feed.ts": ["createTableFeed"],
   "router/src/table-store.ts": ["createTableStore"],
   "router/src/table.ts": ["decide"],

@@ -75,7 +75,10 @@ export class DatabaseError extends Error {
 }
 
 /** Called in a transaction: told to everybody who listens once it is committed. */
-export type Notify = (topic: "task" | "route" | "work" | "node" | "replica", payload?: string) => void;
+export type Notify = (
+  topic: "task" | "route" | "work" | "node" | "replica" | "job" | "jobRun",
+  payload?: string,
+) => void;
 
 const statementTimeoutMs = 5_000;
 

@@ -2,6 +2,7 @@ import { AgentChecks } from "./checks/agents.ts";
 import { EdgeChecks } from "./checks/edges.ts";
 import { EtcdChecks } from "./checks/etcd.ts";
 import { Violation } from "./checks/invariants.ts";
+import { JobChecks } from "./checks/jobs.ts";
 import { RowChecks } from "./checks/rows.ts";
 import { Seen } from "./checks/seen.ts";
 import type { World } from "./world.ts";
@@ -14,6 +15,7 @@ export class Checks {
   readonly rows: RowChecks;
   readonly agents: AgentChecks;
   readonly edges: EdgeChecks;
+  readonly jobs: JobChecks;
 
   constructor(world: World) {
     this.seen = new Seen(world, this);
@@ -21,7 +23,14 @@ export class Checks {
     this.rows = new RowChecks(this.seen);
     this.agents = new AgentChecks(this.seen);
     this.edges = new EdgeChecks(this.seen);
+    this.jobs = new JobChecks(this.seen);
   }
+
+  /** Called after every transaction. */
+  readonly onTransaction = (): void => {
+    this.rows.onCommit();
+    this.jobs.onRows();
+  };
 
   fail(invariant: number, text: string): void {
     if (this.found === null) this.found = new Violation(invariant, text);

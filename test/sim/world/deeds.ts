@@ -3,6 +3,7 @@ import { request } from "../control/lifecycle.ts";
 import type { Replica } from "../control/replica.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Tables } from "../stores/postgres.ts";
+import { actOnJobs, defineJobs } from "./jobs.ts";
 import type { Deed } from "./schedule.ts";
 import type { World } from "./world.ts";
 
@@ -279,6 +280,12 @@ export function act(world: World, { kind, a, b, ms, x }: Deed): void {
     case "joinTwice":
       joinTwice(world);
       return;
+    case "runJob":
+    case "cancelRun":
+    case "switchJob":
+    case "awayPostgres":
+      actOnJobs(world, replica, kind, { a, ms, x });
+      return;
   }
 }
 
@@ -318,6 +325,7 @@ function deploy(world: World, replica: Replica, index: number, x: number, hasRel
       ...{ cancelRequested: false, releaseAttempt: 0, releaseNodeId: null, error: null },
       releaseStatus: hasRelease ? "pending" : "not_configured",
     });
+    defineJobs(world, tables, id, site);
     tables.enqueue("deploy", id, `deploy/${site.projectId}`, world.postgres.now());
   });
 }

@@ -76,6 +76,11 @@ const kinds = {
   cordonEdge: 0.3,
   uncordonEdge: 0.6,
   joinTwice: 0.3,
+  // Owners of scheduled jobs.
+  runJob: 5,
+  cancelRun: 2.5,
+  switchJob: 1,
+  awayPostgres: 0.3,
   restore: 0.3,
 } as const;
 

@@ -24,6 +24,7 @@ import type { StoreTrouble } from "../stores/etcd-path.ts";
 import { Postgres } from "../stores/postgres.ts";
 import { Checks } from "./checks.ts";
 import { act } from "./deeds.ts";
+import { restJobs } from "./jobs.ts";
 import { checkRest, checkSettled } from "./liveness.ts";
 import { type Deed, faultsMs, type Plan } from "./schedule.ts";
 
@@ -86,7 +87,7 @@ export class World {
     this.operator = this.newProcess("operator", this.clock("operator", serverDrift));
     this.etcd.onCommit = this.checks.etcd.onCommit;
     this.postgres.tables.onReplace = this.checks.rows.onReplace;
-    this.postgres.onCommit = this.checks.rows.onCommit;
+    this.postgres.onCommit = this.checks.onTransaction;
     for (let at = 1; at <= plan.replicas; at += 1) {
       this.replicas.push(new Replica(this, `control${at}`, this.clock(`control${at}`, serverDrift)));
     }
@@ -399,6 +400,8 @@ export class World {
     kernel.at(calmAtMs, "calm", () => this.calm());
     await kernel.run(calmAtMs + settleMs);
     checkSettled(this);
+    this.checks.jobs.checkSettled();
+    restJobs(this);
     if (this.checks.found !== null) throw this.checks.found;
     await kernel.run(calmAtMs + restMs - 40_000);
     const before = {
@@ -408,6 +411,7 @@ export class World {
     };
     await kernel.run(calmAtMs + restMs);
     checkRest(this, before);
+    this.checks.jobs.checkRest();
     if (this.checks.found !== null) throw this.checks.found;
   }
 

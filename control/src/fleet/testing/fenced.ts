@@ -1,5 +1,5 @@
 import { LeaderOutdated } from "../cluster/fenced.ts";
-import type { MemoryTransaction, Transact } from "./tables.ts";
+import type { MemoryTables, MemoryTransaction, Transact } from "./tables.ts";
 
 /** As `raiseFence` of `fleet/cluster/fenced.ts`. @throws LeaderOutdated */
 export const raiseMemoryFence = (transact: Transact, epoch: bigint): Promise<void> =>
@@ -9,7 +9,11 @@ export const raiseMemoryFence = (transact: Transact, epoch: bigint): Promise<voi
   });
 
 /** As `inFencedTransaction` there. @throws LeaderOutdated */
-export const inFencedMemory = <T>(transact: Transact, epoch: bigint, work: (tx: MemoryTransaction) => T): Promise<T> =>
+export const inFencedMemory = <T, Tables extends MemoryTables = MemoryTables>(
+  transact: Transact<Tables>,
+  epoch: bigint,
+  work: (tx: MemoryTransaction<Tables>) => T,
+): Promise<T> =>
   transact((tx) => {
     if (tx.tables.leaderFence !== epoch) throw new LeaderOutdated("another leader is at work");
     return work(tx);

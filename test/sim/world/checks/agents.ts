@@ -146,6 +146,7 @@ export class AgentChecks extends Check implements ContainerWitness {
     if (kind === "run") {
       const count = (this.seen.starts.get(id) ?? 0) + 1;
       this.seen.starts.set(id, count);
+      if (this.world.checks.jobs.isOfJob(id)) this.world.checks.jobs.onStart(id);
       if (count > 1) this.fail(1, `attempt ${id} started ${count} times`);
       if (this.seen.neverStarted.has(id)) this.fail(3, `attempt ${id} starts after it was said that it never would`);
       const deploymentId = id.split(".")[0] ?? "";

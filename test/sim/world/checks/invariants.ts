@@ -1,3 +1,5 @@
+import { jobInvariants } from "./jobs.ts";
+
 /** An invariant that did not hold. */
 export class Violation extends Error {
   override readonly name = "Violation";
@@ -46,4 +48,5 @@ export const invariants: Readonly<Record<number, string>> = {
   34: "an edge begins with no older table than it has said that it serves",
   35: "what an edge says that it serves is what its Caddy serves",
   36: "whoever publishes by what it is told publishes what a look at everything would",
+  ...jobInvariants,
 };

@@ -11,11 +11,11 @@ export class RowChecks extends Check {
   private readonly activated = new Map<string, string | null>();
 
   /** Called after every transaction. */
-  readonly onCommit = (): void => {
+  onCommit(): void {
     this.lookAtFence();
     this.lookAtDeployments();
     this.lookAtSites();
-  };
+  }
 
   private lookAtFence(): void {
     const { leaderFence } = this.world.postgres.tables;

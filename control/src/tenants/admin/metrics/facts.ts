@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Db } from "../../../stores/db/pool.ts";
-import { readClockLag } from "../../jobs/clock/read.ts";
+import { readClockLag } from "../../jobs/clock/lag.ts";
 
 /** What the gauges of the fleet show and only Postgres knows. */
 export interface StoredFacts {

@@ -1,15 +1,11 @@
 import type { Clock, Timer } from "@svc/runtime/clock";
-import { sql } from "kysely";
-import { inFencedTransaction } from "../../../fleet/cluster/fenced.ts";
 import type { Log } from "../../../log.ts";
-import type { Db } from "../../../stores/db/pool.ts";
-import { beginRuns, skipMissed } from "../runs/begin.ts";
-import { lockDue, readClock } from "./read.ts";
-import { type ClockStep, clockStep, type Moment, wasSet } from "./steps.ts";
+import type { JobClockRows } from "./rows.ts";
+import { type Moment, wasSet } from "./steps.ts";
 
 export interface ClockDeps {
   clock: Clock;
-  db: Db;
+  rows: JobClockRows;
   /** Of the leadership: what an earlier leader decided is not committed. */
   epoch: bigint;
   log: Log;
@@ -27,11 +23,11 @@ const atOnce = 200;
  * and what runs is written with the instant that it is for, which there is once per job.
  */
 export function createJobClock(deps: ClockDeps): () => Promise<void> {
-  const { clock, db, log, lookAgain, periodMs } = deps;
+  const { clock, rows, epoch, log, lookAgain, periodMs } = deps;
   let before: Moment | null = null;
   let timer: Timer | null = null;
   return async () => {
-    const { firstDueAt, ...moment } = await readClock(db, clock);
+    const { firstDueAt, ...moment } = await readClock(rows, clock);
     const last = before;
     before = moment;
     if (last !== null && wasSet(last, moment)) {
@@ -48,46 +44,17 @@ export function createJobClock(deps: ClockDeps): () => Promise<void> {
       }
       return;
     }
-    const begun = await beginDue(deps, moment.now);
+    const { last: ending, ...begun } = await rows.beginDue(epoch, moment.now, atOnce);
+    for (const { id: jobId, schedule, timezone } of ending)
+      log.warn({ jobId, schedule, timezone }, "a scheduled job never fires again");
     if (begun.taken === atOnce) lookAgain();
     if (begun.taken > 0) log.info({ ...begun }, "scheduled jobs were due");
   };
 }
 
-async function beginDue(
-  { db, epoch, log }: ClockDeps,
-  now: Date,
-): Promise<{ taken: number; runs: number; missed: number }> {
-  return inFencedTransaction(db, epoch, async (tx) => {
-    const due = await lockDue(tx, now, atOnce);
-    const steps = due.map((job) => ({ job, step: clockStep(job, now) }));
-    const missed = steps.flatMap(({ job, step }) => (step.missed === null ? [] : [{ job, ...step.missed }]));
-    await skipMissed(tx, missed);
-    const wanted = steps.flatMap(({ job, step: { run: fireAt } }) =>
-      fireAt === null ? [] : [{ job, trigger: "schedule" as const, fireAt, requestedBy: null }],
-    );
-    const begun = await beginRuns(tx, wanted);
-    await writeFires(
-      tx,
-      steps.map(({ job: { id }, step }) => ({ id, ...step })),
-    );
-    for (const { job, step } of steps) {
-      if (step.nextFireAt !== null) continue;
-      log.warn({ jobId: job.id, schedule: job.schedule, timezone: job.timezone }, "a scheduled job never fires again");
-    }
-    const runs = begun.filter((run) => run !== null).length;
-    return { taken: due.length, runs, missed: missed.reduce((sum, { count }) => sum + count, 0) };
-  });
-}
-
-async function writeFires(
-  tx: Db,
-  fires: readonly ({ id: string } & Pick<ClockStep, "lastFireAt" | "nextFireAt">)[],
-): Promise<void> {
-  if (fires.length === 0) return;
-  await sql`
-    update job set last_fire_at = fired.last_fire_at, next_fire_at = fired.next_fire_at
-    from unnest(${fires.map(({ id }) => id)}::uuid[], ${fires.map((each) => each.lastFireAt)}::timestamptz[],
-      ${fires.map((each) => each.nextFireAt)}::timestamptz[]) as fired (id, last_fire_at, next_fire_at)
-    where job.id = fired.id`.execute(tx);
+async function readClock(rows: JobClockRows, clock: Clock): Promise<Moment & { firstDueAt: Date | null }> {
+  const beganAtMs = clock.bootMs();
+  const moment = await rows.moment();
+  const bootMs = clock.bootMs();
+  return { ...moment, bootMs, withinMs: bootMs - beganAtMs };
 }

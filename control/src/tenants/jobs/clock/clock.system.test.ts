@@ -10,7 +10,8 @@ import { startEtcd, until } from "../../../stores/etcd/testing.ts";
 import { startReplica } from "../../deployments/testing/replica.ts";
 import { newJob } from "../testing/job.ts";
 import { createJobClock } from "./apply.ts";
-import { readClockLag } from "./read.ts";
+import { readClockLag } from "./lag.ts";
+import { jobClockRows } from "./rows.ts";
 
 let api: TestApi;
 let db: Db;
@@ -31,9 +32,20 @@ beforeEach(async () => {
 });
 
 const log = createLog("silent");
-const aClock = (
-  options: { db?: Db; epoch?: bigint; clock?: typeof systemClock; lookAgain?: () => void; periodMs?: number } = {},
-) => createJobClock({ db, epoch, clock: systemClock, log, lookAgain: () => {}, periodMs: 1_000, ...options });
+const aClock = ({
+  db: of = db,
+  ...options
+}: {
+  db?: Db;
+  epoch?: bigint;
+  clock?: typeof systemClock;
+  lookAgain?: () => void;
+  periodMs?: number;
+} = {}) =>
+  createJobClock({
+    ...{ rows: jobClockRows(of), epoch, clock: systemClock, log, lookAgain: () => {}, periodMs: 1_000 },
+    ...options,
+  });
 
 /** A schedule that fires in this very minute, and then in a year at the earliest: whatever time a test takes. */
 async function thisMinute(): Promise<{ schedule: string; next_fire_at: Date }> {

@@ -9,8 +9,9 @@ import { sql } from "kysely";
 import { raiseFence } from "../../../fleet/cluster/fenced.ts";
 import { testApi } from "../../../http/testing.ts";
 import { createLog } from "../../../log.ts";
-import { settlePauses } from "../definitions/pauses.ts";
+import { jobPauseRows, settlePauses } from "../definitions/pauses.ts";
 import { createJobClock } from "./apply.ts";
+import { jobClockRows } from "./rows.ts";
 
 const [projects, jobsEach, due, rounds] = [1_000, 10, 1_000, 500];
 
@@ -30,7 +31,7 @@ await raiseFence(db, 1n);
 const log = createLog("silent");
 let goesOn = false;
 const round = createJobClock({
-  ...{ clock: systemClock, db, epoch: 1n, log, periodMs: 1_000 },
+  ...{ clock: systemClock, rows: jobClockRows(db), epoch: 1n, log, periodMs: 1_000 },
   lookAgain: () => {
     goesOn = true;
   },
@@ -48,7 +49,7 @@ async function timed(times: number, work: () => Promise<unknown>): Promise<numbe
 
 await timed(50, round);
 const idle = await timed(rounds, round);
-const pauses = await timed(20, () => settlePauses({ db, log }));
+const pauses = await timed(20, () => settlePauses({ rows: jobPauseRows(db), log }));
 await sql`update job set next_fire_at = date_trunc('minute', now())
   where id in (select id from job order by id limit ${due})`.execute(db);
 const minute = await timed(1, async () => {

@@ -11,6 +11,7 @@ import {
   lockLiveJobs,
   readSituation,
   retireJobs,
+  setUserEnabled,
   updateJob,
   wakeRuns,
   writeSettled,
@@ -65,6 +66,21 @@ export async function settleJobs(tx: Db, projectId: string): Promise<number> {
   );
   await announceJobs(tx);
   return settled.length;
+}
+
+/** Its owner has a job scheduled or not, for all deployments to come; null: the project has none of that id any more. */
+export async function requestScheduled(
+  tx: Db,
+  projectId: string,
+  jobId: string,
+  enabled: boolean,
+): Promise<Job | null> {
+  // The clock begins a run of it before this, or not any more.
+  const job = (await lockLiveJobs(tx, [projectId])).find(({ id }) => id === jobId);
+  if (job === undefined) return null;
+  await setUserEnabled(tx, job.id, enabled);
+  await settleJobs(tx, projectId);
+  return job;
 }
 
 /** Ends all jobs of projects that go; their rows go with the projects. */

@@ -10,7 +10,7 @@ import { requestRemoval } from "../../deployments/remove/request.ts";
 import { suspendProject } from "../../suspension/request.ts";
 import { newJob } from "../testing/job.ts";
 import { forgetJobs } from "./forget.ts";
-import { settlePauses } from "./pauses.ts";
+import { jobPauseRows, settlePauses } from "./pauses.ts";
 
 let api: TestApi;
 let user: TestUser;
@@ -206,17 +206,17 @@ describe("pauses", () => {
         .where("id", "=", sql<string>`(select plan_id from account where user_id = ${user.id})`)
         .execute();
     await setMax(2);
-    await settlePauses({ db: api.db, log });
+    await settlePauses({ rows: jobPauseRows(api.db), log });
     expect(await pausesNow()).toEqual({ a: null, b: null, c: "plan" });
     expect(await pausesNow("dev")).toEqual({ x: "plan" });
     await setMax(0);
-    await settlePauses({ db: api.db, log });
+    await settlePauses({ rows: jobPauseRows(api.db), log });
     expect(await pausesNow()).toEqual({ a: "plan", b: "plan", c: "plan" });
     await setMax(10);
-    await settlePauses({ db: api.db, log });
+    await settlePauses({ rows: jobPauseRows(api.db), log });
     expect(await pausesNow()).toEqual({ a: null, b: null, c: null });
     expect(isFuture((await jobsNow())["c"]?.next_fire_at)).toBe(true);
-    expect(await settlePauses({ db: api.db, log })).toBe(0);
+    expect(await settlePauses({ rows: jobPauseRows(api.db), log })).toBe(0);
   });
 });
 

@@ -6,8 +6,8 @@ import type { Db } from "../../../stores/db/pool.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { endpoint } from "../../endpoint.ts";
 import { getProject } from "../../projects/store.ts";
-import { settleJobs } from "./change.ts";
-import { countJobs, type JobPlace, listJobs, listLastRuns, lockLiveJobs, setUserEnabled } from "./store.ts";
+import { requestScheduled } from "./change.ts";
+import { countJobs, type JobPlace, listJobs, listLastRuns } from "./store.ts";
 import { jobView, limitsView } from "./view.ts";
 
 const path = "/projects/:id/jobs";
@@ -74,11 +74,8 @@ const change = endpoint({
   handle: ({ db }, { caller, params, body: { enabled }, address }) =>
     db.transaction().execute(async (tx) => {
       const project = await getProject(tx, caller, params.id);
-      // The clock begins a run of it before this, or not any more.
-      const job = (await lockLiveJobs(tx, [project.id])).find(({ id }) => id === params.jobId);
-      if (job === undefined) throw new Refused("NOT_FOUND");
-      await setUserEnabled(tx, job.id, enabled);
-      await settleJobs(tx, project.id);
+      const job = await requestScheduled(tx, project.id, params.jobId, enabled);
+      if (job === null) throw new Refused("NOT_FOUND");
       const { name, channel, pr_number } = job;
       const detail = { job: name, channel, ...(pr_number > 0 && { prNumber: pr_number }) };
       const action = enabled ? "job.enable" : "job.disable";

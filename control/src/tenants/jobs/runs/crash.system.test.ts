@@ -8,6 +8,7 @@ import type { Run } from "../../../stores/db/tables.ts";
 import { newJobRun } from "../testing/run.ts";
 import { type JobWorld, jobWorld } from "../testing/world.ts";
 import { driveJobRuns } from "./round.ts";
+import { jobRunRows } from "./rows.ts";
 
 let world: JobWorld;
 beforeEach(async () => {
@@ -73,7 +74,13 @@ test("what one decided that does not lead any more is not done", async () => {
   await world.api.db.updateTable("job").set({ deployment_id: after }).where("id", "=", waiting.id).execute();
   await world.api.db.updateTable("leader_fence").set({ epoch: 7 }).execute();
   const round = driveJobRuns({
-    ...{ clock: systemClock, db: world.api.db, etcd: world.etcd, fleet: world.nodes.fleet, log: createLog("silent") },
+    ...{
+      clock: systemClock,
+      rows: jobRunRows(world.api.db),
+      etcd: world.etcd,
+      fleet: world.nodes.fleet,
+      log: createLog("silent"),
+    },
     leadership: { epoch: 6n, txn: async () => ({ succeeded: false }) as never },
   });
   await expect(round).rejects.toBeInstanceOf(LeaderOutdated);

@@ -11,23 +11,16 @@ import {
   jobRunsReply,
   limits,
 } from "@svc/proto";
-import { sql } from "kysely";
-import { jobRunTopic } from "../../../fleet/cluster/topics.ts";
-import { findChannelState } from "../../../fleet/routes/store.ts";
 import { recordAudit } from "../../../http/audit.ts";
 import type { Caller } from "../../../http/caller.ts";
-import { planOfUser } from "../../../identity/plans/of-user.ts";
-import { notify } from "../../../stores/db/notify.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { endpoint } from "../../endpoint.ts";
 import { getProject } from "../../projects/store.ts";
-import { beginRun } from "./begin.ts";
 import { readCursor, writeCursor } from "./cursor.ts";
-import { endRun } from "./end.ts";
 import { readAttemptLog } from "./log.ts";
-import { cancelOf, runRefusal } from "./rules.ts";
-import { findListedRun, type ListedRun, listRuns, listShownAttempts, lockJobToRun, lockRun } from "./store.ts";
+import { requestCancel, requestRun } from "./request.ts";
+import { findListedRun, type ListedRun, listRuns, listShownAttempts } from "./store.ts";
 import { attemptView, jobRunView, numbered } from "./view.ts";
 
 const path = "/projects/:id/job-runs";
@@ -59,22 +52,8 @@ const begin = endpoint({
     return createOnce({ caller, idempotencyKey, request, status: 202 }, async (tx) => {
       // Who stops, suspends or deploys it does so after this, or before: what is decided on stays until then.
       const project = await getProject(tx, caller, params.id, { lock: true });
-      const found = await lockJobToRun(tx, project.id, params.jobId);
-      if (found === null) throw new Refused("NOT_FOUND");
-      const { job, deployment } = found;
-      const state = await findChannelState(tx, job);
-      const plan = await planOfUser(tx, project.owner_id);
-      const refusal = runRefusal({
-        isSuspended: project.suspended_at !== null,
-        maxScheduledJobs: plan.max_scheduled_jobs,
-        job,
-        served: state?.deployment_id ? { deploymentId: state.deployment_id, isStopped: state.stopped } : null,
-        hasImage: deployment !== null && deployment.artifact_digest !== null && deployment.artifact_removed_at === null,
-      });
-      if (refusal !== null) throw new Refused(refusal.code, refusal.message);
       const requestedBy = { userId: caller.userId, tokenId: caller.tokenId };
-      const run = await beginRun(tx, job, { trigger: "manual", fireAt: null, requestedBy });
-      if (run === null) throw new Error("a run that nobody scheduled has no instant that could be taken");
+      const { job, run } = await requestRun(tx, project, params.jobId, requestedBy);
       const { name, channel, pr_number } = job;
       const detail = { job: name, channel, ...(pr_number > 0 && { prNumber: pr_number }), runId: run.id };
       await recordAudit(tx, { caller, address, action: "job.run", target: project.id, detail });
@@ -172,22 +151,11 @@ const cancel = endpoint({
   handle: ({ db }, { caller, params, address }) =>
     db.transaction().execute(async (tx) => {
       const project = await getProject(tx, caller, params.id);
-      const run = await lockRun(tx, project.id, params.runId);
-      if (run === null) throw new Refused("NOT_FOUND");
-      const change = cancelOf(run.status);
-      if (change === "end") {
-        const ending = { status: "canceled", reason: null, message: null } as const;
-        await endRun(tx, { jobId: run.job_id, runId: run.id }, ending);
-      }
-      if (change === "ask") {
-        const asked = { status: "cancel_requested" as const, cancel_requested_at: sql<Date>`now()` };
-        await tx.updateTable("job_run").set(asked).where("id", "=", run.id).execute();
-        await notify(tx, jobRunTopic);
-      }
-      const listed = await findListedRun(tx, project.id, run.id);
+      const change = await requestCancel(tx, project.id, params.runId);
+      const listed = await findListedRun(tx, project.id, params.runId);
       if (listed === null) throw new Refused("NOT_FOUND");
-      if (change === "end" || change === "ask") {
-        const detail = { job: listed.name, channel: listed.channel, runId: run.id };
+      if (change !== null) {
+        const detail = { job: listed.name, channel: listed.channel, runId: listed.id };
         await recordAudit(tx, { caller, address, action: "job.cancel", target: project.id, detail });
       }
       return { run: view(listed) };

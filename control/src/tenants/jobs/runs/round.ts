@@ -1,12 +1,10 @@
 import { createHash } from "node:crypto";
 import { createLimiter } from "@svc/runtime/limiter";
 import { isRunOver } from "../../../fleet/cluster/keys.ts";
-import { commandRequest } from "../../../fleet/scheduler/commands.ts";
-import { explainRefusal, type Hints, type PlacementRequest } from "../../../fleet/scheduler/placement.ts";
-import { listReservations, listSchedulableNodes } from "../../../fleet/scheduler/snapshot.ts";
+import { explainRefusal, type Hints } from "../../../fleet/scheduler/placement.ts";
+import { listReservations, namedNodes } from "../../../fleet/scheduler/snapshot.ts";
 import { type Attempts, createAttempts, type SeenRun } from "../../../fleet/tasks/attempts.ts";
 import { cancelRun } from "../../../fleet/tasks/runs.ts";
-import { plansOfProjects } from "../../../identity/plans/of-user.ts";
 import { applyStep, type JobRunDeps } from "./apply.ts";
 import { type Placing, placeAttempts } from "./placing.ts";
 import { type ReadRuns, readOpenRuns } from "./read.ts";
@@ -53,46 +51,28 @@ function placed(facts: JobRunFacts, step: JobRunStep, placings: ReadonlyMap<stri
 const orderOf = (jobId: string): string => createHash("sha256").update(jobId).digest("hex");
 
 async function placeAll(
-  { db, fleet }: JobRunDeps,
+  { rows, fleet }: JobRunDeps,
   { runs }: ReadRuns,
   wanting: readonly JobRunFacts[],
 ): Promise<Map<string, Placing>> {
-  const deployments = await db
-    .selectFrom("deployment")
-    .select(["id", "project_id", "artifact_size", "artifact_os", "artifact_architecture"])
-    .where("id", "in", [...new Set(wanting.map(({ deploymentId }) => deploymentId))])
-    .execute();
-  const plans = await plansOfProjects(
-    db,
-    deployments.map(({ project_id }) => project_id),
-  );
-  const deploymentOf = new Map(deployments.map((each) => [each.id, each]));
   // The same ones first in every round, and none because of its name or its age.
-  const inOrder = wanting.toSorted((a, b) => (orderOf(a.jobId) < orderOf(b.jobId) ? -1 : 1));
-  const requests = inOrder.flatMap(({ id, deploymentId }): PlacementRequest[] => {
-    const deployment = deploymentOf.get(deploymentId);
-    const plan = deployment && plans.get(deployment.project_id);
-    if (deployment === undefined || plan === undefined) return [];
-    return [commandRequest({ id, ownerId: id, specHash: deploymentId }, deployment, plan)];
-  });
+  const requests = await rows.requests(wanting.toSorted((a, b) => (orderOf(a.jobId) < orderOf(b.jobId) ? -1 : 1)));
   const starting = new Map<string, number>();
   for (const { attempt } of runs) {
     const state = attempt?.run?.state;
     if (attempt === null || (state !== undefined && (state === "started" || isRunOver(state)))) continue;
     starting.set(attempt.nodeId, (starting.get(attempt.nodeId) ?? 0) + 1);
   }
-  const nodes = await listSchedulableNodes(db, fleet);
+  const nodes = namedNodes(await rows.nodes(), fleet);
+  const deploymentIds = new Set(wanting.map(({ deploymentId }) => deploymentId));
   return placeAttempts(
-    { nodes, taken: listReservations(fleet), starting, hints: holdersOf(fleet, deploymentOf) },
+    { nodes, taken: listReservations(fleet), starting, hints: holdersOf(fleet, deploymentIds) },
     requests,
   );
 }
 
 /** Nodes that have the image of a deployment, since a container of it runs there. */
-function holdersOf(
-  fleet: Pick<JobRunDeps["fleet"], "placements" | "observation">,
-  of: ReadonlyMap<string, unknown>,
-): Hints {
+function holdersOf(fleet: Pick<JobRunDeps["fleet"], "placements" | "observation">, of: ReadonlySet<string>): Hints {
   const images = new Map<string, Set<string>>();
   for (const { nodeId, placement } of fleet.placements()) {
     if (!of.has(placement.ownerId) || placement.kind !== "serve") continue;

@@ -1,5 +1,5 @@
 import type { Db } from "../../../../stores/db/pool.ts";
-import { readClockLag } from "../../../jobs/clock/read.ts";
+import { readClockLag } from "../../../jobs/clock/lag.ts";
 import type { JobHealth } from "./rules.ts";
 
 export async function readJobHealth(db: Db): Promise<JobHealth> {

@@ -1,15 +1,17 @@
 import { routeTopic } from "../../../../fleet/cluster/topics.ts";
 import { retireKey } from "../../../../fleet/tasks/deployment.ts";
+import { switchChannelJobs } from "../../../jobs/testing/memory/change.ts";
 import { type DeploymentRow, moveDeployment, type Tx } from "./tables.ts";
 
-/** As `pointChannel` of `channel.ts`; there are no jobs. */
+/** As `pointChannel` of `channel.ts`. */
 export function pointChannel(
-  { tables, now, notify }: Tx,
+  tx: Tx,
   projectId: string,
   state: { deploymentId: string | null; stopped: boolean },
 ): void {
-  Object.assign(tables.siteOf(projectId) ?? {}, state, { changedAt: now });
-  notify(routeTopic, projectId);
+  Object.assign(tx.tables.siteOf(projectId) ?? {}, state, { changedAt: tx.now });
+  tx.notify(routeTopic, projectId);
+  switchChannelJobs(tx, projectId, state.deploymentId);
 }
 
 /** As `retire` of `retire/request.ts`. */

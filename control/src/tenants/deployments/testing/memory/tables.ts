@@ -7,6 +7,7 @@ import {
   type NewContainer,
 } from "../../../../fleet/testing/tables.ts";
 import type { ReleaseStatus } from "../../../../stores/db/tables.ts";
+import { JobTables } from "../../../jobs/testing/memory/tables.ts";
 
 /** A deployment with an image, to production, as far as workers ask. */
 export interface DeploymentRow extends MemoryDeployment {
@@ -49,6 +50,7 @@ export class DeploymentTables extends MemoryTables {
   override readonly deployments = new Map<string, DeploymentRow>();
   /** Projects that are suspended. */
   readonly suspended = new Set<string>();
+  readonly jobs = new JobTables();
 
   siteOf(projectId: string): SiteRow | null {
     return [...this.sites.values()].find((site) => site.projectId === projectId) ?? null;
