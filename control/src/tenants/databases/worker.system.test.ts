@@ -10,6 +10,7 @@ import type { Branch, Node, Project } from "../../stores/db/tables.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import type { WorkOutcome } from "../../stores/work/queue.ts";
 import { ServerUnreachable } from "./admin-sql.ts";
+import { branchRows } from "./rows.ts";
 import { beginRotation, doubted, dropBranches, insertBranch, retryBranch } from "./store.ts";
 import { MemoryAdmin } from "./testing/memory-admin.ts";
 import { databaseWorker } from "./worker.ts";
@@ -60,7 +61,7 @@ async function work(): Promise<WorkOutcome | "waits"> {
     secrets: api.context.secrets,
     openLine,
     admin,
-    images: defaultDatabaseImages,
+    rows: branchRows(api.db, defaultDatabaseImages),
   });
   const outcome = await handler(item as never, stop.signal);
   return "retryAfterMs" in outcome && outcome.error === undefined ? "waits" : outcome;
