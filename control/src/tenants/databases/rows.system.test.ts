@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { serverResources } from "./limits.ts";
+import { roleConnectionLimit, serverResources } from "./limits.ts";
 import { memoryStage, postgresStage, type Stage } from "./testing/memory/stage.ts";
 
 /* What work on branches may count on, of rows in Postgres and of those in memory alike: the simulator believes the latter. */
@@ -32,7 +32,8 @@ describe.each([
   /** The same, whose tenant is in. */
   async function ready() {
     const made = await placed();
-    await stage.rows.brought(await read(made.id), 15);
+    const { branch, plan } = must(await stage.rows.find(made.id));
+    await stage.rows.brought(branch, roleConnectionLimit(plan));
     expect(await stage.rows.proven(await read(made.id))).toBe(true);
     return made;
   }
