@@ -21,6 +21,7 @@ import type { Container, ContainerWitness } from "../machines/docker.ts";
 import type { Commit, Writer } from "../stores/etcd.ts";
 import type { DeploymentRow, SiteRow } from "../stores/postgres.ts";
 import { releaseAttemptId } from "../stores/postgres.ts";
+import { DatabaseChecks, databaseInvariants } from "./database-checks.ts";
 import type { World } from "./world.ts";
 
 /** An invariant that did not hold. */
@@ -71,6 +72,7 @@ export const invariants: Readonly<Record<number, string>> = {
   34: "an edge begins with no older table than it has said that it serves",
   35: "what an edge says that it serves is what its Caddy serves",
   36: "whoever publishes by what it is told publishes what a look at everything would",
+  ...databaseInvariants,
 };
 
 /** What may be said of an attempt whose journal says so. */
@@ -118,10 +120,12 @@ export class Checks implements ContainerWitness {
   lastAssignMs = 0;
   assignsSent = 0;
 
+  readonly databases: DatabaseChecks;
   private readonly world: World;
 
   constructor(world: World) {
     this.world = world;
+    this.databases = new DatabaseChecks(world, (...found) => this.fail(...found));
   }
 
   fail(invariant: number, text: string): void {
@@ -341,6 +345,7 @@ export class Checks implements ContainerWitness {
 
   onTransaction = (): void => {
     const { leaderFence } = this.world.postgres.tables;
+    this.databases.onRows();
     // After a restore numbers begin anew.
     if (leaderFence < this.fence && !this.world.isRestoring)
       this.fail(6, `epoch ${leaderFence} accepted by Postgres after ${this.fence}`);
@@ -454,6 +459,7 @@ export class Checks implements ContainerWitness {
 
   /** Called when an agent is about to journal an assignment that it has accepted. */
   onAssign(nodeId: string, chain: Chain, placements: ReadonlyMap<string, PlacementRecord>, assign: Assign): void {
+    this.databases.onNamed(nodeId, assign);
     if (assign.clusterEpoch === chain.clusterEpoch) {
       const isBack = chain.resultsIn !== "" && BigInt(assign.resultsIn) < BigInt(chain.resultsIn);
       if (isBack) this.fail(8, `${nodeId} goes back from revision ${chain.resultsIn} to ${assign.resultsIn}`);

@@ -5,11 +5,14 @@ import type { KnownVolume } from "../../../../fleet/database-volumes/rules.ts";
 import type { Branch } from "../../../../stores/db/tables.ts";
 import type { DatabaseTables, Tx } from "./tables.ts";
 
+/** How nodes are told where another one is. */
+type PlaceOf = (nodeId: string) => { nodeId: string; address: string };
+
 /** As `loadBranchesOfNodes` of `fleet/database-tables/facts.ts`, for one node. Commands are deployments'. */
 export function branchesOfNode(
   { tables }: Pick<Tx, "tables">,
   { nodeId, channels, ownerIds }: NodeUses,
-  addressOf: (nodeId: string) => string | null,
+  placeOf: PlaceOf,
 ): ReachableBranch[] {
   const { branches, deployments } = tables;
   const used = new Set(channels.map(({ projectId, channel }) => `${projectId} ${channel}`));
@@ -19,17 +22,12 @@ export function branchesOfNode(
   }
   return [...branches.rows.values()]
     .filter((row) => row.node_id === nodeId || used.has(`${row.project_id} ${row.channel}`))
-    .map((row) => reachable(tables, row, addressOf));
+    .map((row) => reachable(tables, row, placeOf));
 }
 
-function reachable(
-  { branches }: DatabaseTables,
-  row: Branch,
-  addressOf: (nodeId: string) => string | null,
-): ReachableBranch {
+function reachable({ branches }: DatabaseTables, row: Branch, placeOf: PlaceOf): ReachableBranch {
   const server = branches.serversOf(row.id).at(-1);
   const at = server?.desired === "running" && server.reapedAt === null ? server.nodeId : null;
-  const address = at === null ? null : addressOf(at);
   return {
     ...{ id: row.id, projectId: row.project_id, channel: row.channel, engine: row.engine, status: row.status },
     isOff: branches.deleting.has(row.project_id) || branches.suspended.has(row.project_id),
@@ -40,7 +38,7 @@ function reachable(
         ? null
         : {
             ...{ epoch: server.epoch, readOnly: server.server?.readOnly ?? false },
-            at: at === null || address === null ? null : { nodeId: at, address },
+            at: at === null ? null : placeOf(at),
           },
   };
 }

@@ -51,7 +51,7 @@ export interface Stage extends AsyncDisposable {
 }
 
 const passwords = () => ({ admin_secret: Buffer.from(randomUUID()), secret: Buffer.from(randomUUID()) });
-const addressOf = "10.1.2.3";
+const address = "10.1.2.3";
 
 export async function postgresStage(): Promise<Stage> {
   const stack = new AsyncDisposableStack();
@@ -65,7 +65,7 @@ export async function postgresStage(): Promise<Stage> {
     rows: branchRows(db, defaultDatabaseImages),
     branch,
     async newNode({ lifecycle = "active" } = {}) {
-      const row = { role: "node" as const, name: `machine-${++nodes}`, labels: "{}", lifecycle, address: addressOf };
+      const row = { role: "node" as const, name: `machine-${++nodes}`, labels: "{}", lifecycle, address };
       const { id } = await db.insertInto("node").values(row).returning("id").executeTakeFirstOrThrow();
       return id;
     },
@@ -180,7 +180,7 @@ export async function memoryStage(): Promise<Stage> {
           ...{ nodeId, ownerIds: [] },
           channels: projectIds.map((projectId) => ({ projectId, channel: "production" })),
         },
-        () => addressOf,
+        (at) => ({ nodeId: at, address }),
       ),
     [Symbol.asyncDispose]: async () => {},
   };
