@@ -4,10 +4,11 @@ import type { SessionKey } from "@svc/control/fleet/sessions/session-key";
 import type { Guard } from "@svc/control/stores/etcd/txn";
 import { granted, type Validity } from "@svc/control/stores/etcd/validity";
 import { type Cores, realCores } from "../cores.ts";
+import { databaseMutants } from "./databases.ts";
 import type { Patches } from "./door.ts";
 
 /** A bug that somebody could make. */
-interface Mutant {
+export interface Mutant {
   /** What it breaks, for people. */
   breaks: string;
   /**
@@ -287,6 +288,7 @@ const mutants = {
       },
     },
   },
+  ...databaseMutants,
 } satisfies Record<string, Mutant>;
 
 export type MutantName = keyof typeof mutants;

@@ -12,6 +12,7 @@ import type { Replica } from "../control/replica.ts";
 import { transactOf } from "../control/transact.ts";
 import { enter } from "../kernel/ports.ts";
 import type { Random } from "../kernel/random.ts";
+import type { AgentMachine } from "../machines/agent.ts";
 import type { Deed } from "./schedule.ts";
 import type { World } from "./world.ts";
 
@@ -24,6 +25,8 @@ export const databaseDeeds = {
   suspendDatabase: 0.7,
   endKeeping: 1,
   crashServer: 1.5,
+  rebootItsNode: 0.8,
+  loseItsData: 0.25,
   crashGate: 1,
 } as const;
 
@@ -54,6 +57,11 @@ export function actOnDatabases(world: World, kind: DatabaseDeed, { a, b, ms, x }
       const branch = at([...tx.tables.branches.rows.values()], a);
       if (branch !== undefined) work(tx, branch);
     });
+  /** A node that has the data of one of them. */
+  const nodeOf = (index: number): AgentMachine | undefined => {
+    const homes = [...world.postgres.tables.branches.rows.values()].flatMap(({ node_id }) => node_id ?? []);
+    return nodes.find(({ nodeId }) => nodeId === at(homes, index));
+  };
   switch (kind) {
     case "rateServerUnknown":
       trouble.servers.unknownShare = x;
@@ -97,7 +105,16 @@ export function actOnDatabases(world: World, kind: DatabaseDeed, { a, b, ms, x }
       });
       return;
     case "crashServer":
-      at(nodes, a)?.docker.crashProgram(b, "database");
+      nodeOf(a)?.docker.crashProgram(b, "database");
+      return;
+    case "rebootItsNode": {
+      const node = nodeOf(a);
+      node?.powerOff();
+      world.kernel.at(Math.min(Math.max(ms, 3_000), 15_000), "power on", () => node?.powerOn());
+      return;
+    }
+    case "loseItsData":
+      nodeOf(a)?.docker.loseData();
       return;
     case "crashGate":
       at(nodes, a)?.gate.restart(Math.min(ms, 5_000));

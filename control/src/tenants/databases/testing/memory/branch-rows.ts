@@ -6,7 +6,7 @@ import { type BranchPlan, type BranchRow, nodeOfData, type ServerRow } from "../
 import type { BranchAt, BranchRows } from "../../rows.ts";
 import { serverTask } from "../../servers.ts";
 import { isSameBranch, isSameTenant } from "../../tenant-rows.ts";
-import { type DatabaseTables, dropBranches, moveBranch, type Tx, volumeKey } from "./tables.ts";
+import { type DatabaseTables, dropBranches, hasNoServer, moveBranch, type Tx, volumeKey } from "./tables.ts";
 
 /** What servers run in. */
 export const memoryImages = { postgres: "svc/postgres", mariadb: "svc/mariadb" } as const;
@@ -113,12 +113,6 @@ const serverRow = (task: MemoryTask, now: Date): ServerRow => ({
   ...{ reaped_at: task.reapedAt, spec: task.server, memory_mb: task.memoryMb, cpu_millicores: task.cpuMillicores },
   age_ms: now.getTime() - task.createdAt.getTime(),
 });
-
-/** As in `store.ts`. */
-export const hasNoServer = ({ tables }: Pick<Tx, "tables">, { id, node_id }: Pick<Branch, "id" | "node_id">): boolean =>
-  !tables.branches
-    .serversOf(id)
-    .some(({ reapedAt, nodeId }) => reapedAt === null || (node_id === null && nodeId !== null));
 
 function startServer({ tables, now, notify }: Tx, branch: Branch): void {
   const { branches } = tables;

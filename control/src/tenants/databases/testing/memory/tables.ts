@@ -133,3 +133,10 @@ export function beginRotation(tx: Tx, id: string, pending: Buffer): void {
   if (row.pending_secret === null) tx.tables.branches.change(id, { pending_secret: pending });
   wakeBranch(tx, row);
 }
+
+/** See `hasNoServer` there. */
+export function hasNoServer({ tables }: Pick<Tx, "tables">, { id, node_id }: Pick<Branch, "id" | "node_id">): boolean {
+  const isInTheWay = ({ reapedAt, nodeId }: MemoryTask): boolean =>
+    reapedAt === null || (node_id === null && nodeId !== null);
+  return !tables.branches.serversOf(id).some(isInTheWay);
+}
