@@ -4,7 +4,7 @@ import { verifierOf } from "@svc/control/fleet/databases/verifier";
 import { volumeKey } from "@svc/control/tenants/databases/testing/memory/tables";
 import { databaseVolume } from "@svc/proto";
 import type { DatabaseProxyTable } from "@svc/proto/database-proxy";
-import { type Assign, Observed } from "@svc/proto/node";
+import type { Assign } from "@svc/proto/node";
 import { virtualSecrets } from "../control/database-admin.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Container } from "../machines/docker.ts";
@@ -180,7 +180,6 @@ export class DatabaseChecks implements ServerWitness {
     if (kernel.nowMs - (checks.placedAtMs.get(server.id) ?? 0) < 60_000) return "it was placed a moment ago";
     const record = machine.disk.state.placements.get(server.id);
     if (record !== undefined && record.memory.retryAtMs > machine.process.wallMs()) return "it waits after a failure";
-    if (record !== undefined && record.status.observed >= Observed.COMPLETED) return "it failed, and another follows";
     return null;
   }
 

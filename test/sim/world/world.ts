@@ -1,3 +1,4 @@
+import { wakeBranchesOn } from "@svc/control/tenants/databases/testing/memory/tables";
 import { type NodeAction, type NodeAxes, nodeActionProblem } from "@svc/proto";
 import type { SessionRequest as EdgeRequest } from "@svc/proto/edge";
 import { type SessionRequest as NodeRequest, Observed } from "@svc/proto/node";
@@ -311,7 +312,9 @@ export class World {
         if (row.lifecycle !== "active") this.checks.goneSinceMs.set(id, this.kernel.nowMs);
         notify("task");
         notify("route");
-        if (row.lifecycle !== "active") notify("node");
+        if (row.lifecycle === "active") return;
+        notify("node");
+        wakeBranchesOn({ tables, now: this.postgres.now(), notify: () => notify("work") }, id);
       }),
       () => {},
     );

@@ -81,6 +81,14 @@ export function wakeBranch({ tables, now, notify }: Tx, { id, project_id: projec
   else tables.work.add({ now, notify }, { kind: databaseKind, key, payload: { databaseId: id, projectId } });
 }
 
+/** As whoever declares a machine lost has it; see `wakeFollowers` of `fleet/nodes/actions/act.ts`. */
+export function wakeBranchesOn(tx: Tx, nodeId: string): void {
+  const { branches } = tx.tables;
+  for (const row of branches.rows.values())
+    if (row.node_id === nodeId || branches.serversOf(row.id).some((task) => task.nodeId === nodeId))
+      wakeBranch(tx, row);
+}
+
 /** See `insertBranch` there; the passwords are sealed already. */
 export function insertBranch(
   tx: Tx,
