@@ -4,7 +4,7 @@ import { verifierOf } from "@svc/control/fleet/databases/verifier";
 import { volumeKey } from "@svc/control/tenants/databases/testing/memory/tables";
 import { databaseVolume } from "@svc/proto";
 import type { DatabaseProxyTable } from "@svc/proto/database-proxy";
-import type { Assign } from "@svc/proto/node";
+import { type Assign, Observed } from "@svc/proto/node";
 import { virtualSecrets } from "../control/database-admin.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Container } from "../machines/docker.ts";
@@ -160,7 +160,13 @@ export class DatabaseChecks implements ServerWitness {
     const machine = world.nodes.find((each) => each.nodeId === (nodeId ?? server?.nodeId) && each.isConnected);
     if (machine === undefined || world.isCloned(machine.machineId)) return;
     const volume = databaseVolume(id, row.generation);
-    if (this.lost.has(`${machine.machineId} ${volume}`)) return;
+    if (this.lost.has(`${machine.machineId} ${volume}`) && this.letIn.has(id)) {
+      // Nobody but its owner or an operator can do anything, and has to be told.
+      const isKnown = machine.disk.state.placements.get(server?.id ?? "")?.status.observed === Observed.FAILED;
+      if (status === "ready" && isKnown && world.kernel.nowMs - world.calmSinceMs > 90_000)
+        this.fail(is.end, `${id} is ready, and its data is gone`);
+      return;
+    }
     const reason = this.reasonOf(machine, server);
     if (reason !== null) return;
     const isServing =

@@ -1,3 +1,4 @@
+import type { DatabaseFailureCode } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { hasEnded, isHealthy } from "../../fleet/cluster/keys.ts";
@@ -134,6 +135,13 @@ const listServers = (db: Db, databaseId: string): Promise<ServerRow[]> =>
     .orderBy("epoch")
     .execute();
 
+/** Codes of failures that no other server on the same data gets over. */
+const lasting: ReadonlySet<string> = new Set<DatabaseFailureCode>([
+  "DATABASE_DATA_MISSING",
+  "DATABASE_VERSION_MISMATCH",
+  "DATABASE_SPEC_INVALID",
+]);
+
 function serverFacts(
   task: ServerRow,
   fleet: Pick<Fleet, "observation">,
@@ -148,6 +156,7 @@ function serverFacts(
     refused: task.refused,
     state: isServing ? "serving" : seen !== null && hasEnded(seen.observed) ? "failed" : "starting",
     problem: seen?.failure?.message ?? null,
+    failsAgain: seen?.failure != null && lasting.has(seen.failure.code),
     ageMs: task.age_ms,
     readOnly: serverSpecOf(task).readOnly,
     outgrown: task.memory_mb !== resources.memoryMb || task.cpu_millicores !== resources.cpuMillicores,

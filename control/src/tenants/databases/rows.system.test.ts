@@ -246,6 +246,14 @@ describe.each([
     expect(await read(id)).toMatchObject({ status: "dropping" });
   });
 
+  test("a branch whose server has failed is looked at, once however often that is noticed", async () => {
+    const [{ id }, other] = [await placed(), await placed()];
+    await stage.failed.lookAt([id]);
+    await stage.failed.lookAt([id]);
+    expect(await stage.works(id)).toBe(1);
+    expect(await stage.works(other.id)).toBe(0);
+  });
+
   test("what is buried is remembered, and its volume kept until its time is over and nobody has it", async () => {
     const { id, projectId, nodeId, taskId } = await ready();
     expect(await stage.volumes(nodeId)).toMatchObject([

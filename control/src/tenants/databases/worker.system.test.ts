@@ -132,6 +132,18 @@ test("a rotation reaches the server, and then is the password of the branch", as
   expect(admin.ended).toBe(1);
 });
 
+test("a branch whose data is gone is an error that says so, also when it was in use", async () => {
+  await work();
+  await observe({});
+  expect(await work()).toEqual({ state: "done" });
+  expect(await branch()).toMatchObject({ status: "ready" });
+  const failure = { code: "DATABASE_DATA_MISSING", message: "The data is not there.", exitCode: 77, oomKilled: false };
+  await observe({ statusSeq: 2, observed: "failed", health: null, failure });
+  expect(await work()).toEqual({ state: "done" });
+  expect(await branch()).toMatchObject({ status: "error", reason: expect.stringMatching(/not there.*db restore/) });
+  expect(await servers()).toMatchObject([{ desired: "removed" }]);
+});
+
 test("a suspension ends the server, and a resumption starts another where the data is", async () => {
   const suspend = (suspended_at: Date | null) =>
     world.api.db

@@ -6,6 +6,8 @@ import { loadBranchesOfNodes } from "../../../../fleet/database-tables/facts.ts"
 import type { ReachableBranch } from "../../../../fleet/database-tables/table.ts";
 import { loadVolumesOfNodes } from "../../../../fleet/database-volumes/facts.ts";
 import type { KnownVolume } from "../../../../fleet/database-volumes/rules.ts";
+import { type FailedServerRows, failedServerRows } from "../../../../fleet/databases/failed.ts";
+import { memoryFailedServerRows } from "../../../../fleet/testing/failed-server-rows.ts";
 import { MemoryTables, type MemoryTask, type Transact } from "../../../../fleet/testing/tables.ts";
 import { testApi } from "../../../../http/testing.ts";
 import { databaseKind } from "../../../../identity/plans/reconcile-databases.ts";
@@ -25,6 +27,7 @@ export interface SeenServer extends Pick<MemoryTask, "id" | "desired" | "pinnedT
 /** Rows of one kind of store, as a test of what they promise sets them up and looks at them. */
 export interface Stage extends AsyncDisposable {
   rows: BranchRows;
+  failed: FailedServerRows;
   newNode(values?: { lifecycle?: "active" | "fenced" }): Promise<string>;
   /** A branch of the production of a project of its own. */
   newBranch(): Promise<{ id: string; projectId: string }>;
@@ -63,6 +66,7 @@ export async function postgresStage(): Promise<Stage> {
     (await db.selectFrom("database").selectAll().where("id", "=", id).executeTakeFirst()) ?? null;
   return {
     rows: branchRows(db, defaultDatabaseImages),
+    failed: failedServerRows(db),
     branch,
     async newNode({ lifecycle = "active" } = {}) {
       const row = { role: "node" as const, name: `machine-${++nodes}`, labels: "{}", lifecycle, address };
@@ -129,6 +133,7 @@ export async function memoryStage(): Promise<Stage> {
   const transact: Transact<memory.DatabaseTables> = async (work) => work(tx());
   return {
     rows: memoryBranchRows(transact),
+    failed: memoryFailedServerRows(transact as Transact),
     branch: async (id) => branches.rows.get(id) ?? null,
     async newNode({ lifecycle = "active" } = {}) {
       const id = tables.id("n");

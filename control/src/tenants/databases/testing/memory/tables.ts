@@ -1,8 +1,7 @@
 import type { Channel, DatabaseEngine } from "@svc/proto";
+import { wakeDatabase } from "../../../../fleet/testing/failed-server-rows.ts";
 import type { MemoryTables, MemoryTask, MemoryTransaction } from "../../../../fleet/testing/tables.ts";
-import { databaseKind } from "../../../../identity/plans/reconcile-databases.ts";
 import type { Branch, Plan } from "../../../../stores/db/tables.ts";
-import { workTopic } from "../../../../stores/work/queue.ts";
 import type { BranchPlan } from "../../facts.ts";
 
 /** Where a branch has, or had, its data. */
@@ -73,13 +72,7 @@ export type Tx = MemoryTransaction<DatabaseTables>;
 export const volumeKey = (databaseId: string, generation: number): string => `${databaseId} ${generation}`;
 
 /** See `wakeBranch` of `store.ts`. */
-export function wakeBranch({ tables, now, notify }: Tx, { id, project_id: projectId }: Branch): void {
-  const key = `${databaseKind}/${id}`;
-  const waiting = [...tables.work.items.values()].filter((item) => item.key === key && item.lease === null);
-  for (const item of waiting) item.runAt = now;
-  if (waiting.length > 0) notify(workTopic, databaseKind);
-  else tables.work.add({ now, notify }, { kind: databaseKind, key, payload: { databaseId: id, projectId } });
-}
+export const wakeBranch = (tx: Tx, { id, project_id: projectId }: Branch): void => wakeDatabase(tx, { id, projectId });
 
 /** As whoever declares a machine lost has it; see `wakeFollowers` of `fleet/nodes/actions/act.ts`. */
 export function wakeBranchesOn(tx: Tx, nodeId: string): void {
