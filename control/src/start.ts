@@ -76,6 +76,7 @@ import { copiesWorker } from "./tenants/databases/copies/worker.ts";
 import { createFindReadyBranch } from "./tenants/databases/find-ready.ts";
 import { proofWork } from "./tenants/databases/proofs/store.ts";
 import { proofWorker } from "./tenants/databases/proofs/worker.ts";
+import { branchRows } from "./tenants/databases/rows.ts";
 import { sizeRecord } from "./tenants/databases/sizes.ts";
 import type { OpenLine } from "./tenants/databases/sql/line.ts";
 import { createSqlRunner, type SqlRunner } from "./tenants/databases/sql/runner.ts";
@@ -461,7 +462,10 @@ export function workGroups({
       },
     },
     { concurrency: screenshotsAtOnce, handlers: { [screenshotWork]: screenshotWorker({ ...work, config }) } },
-    { concurrency: databasesAtOnce, handlers: { [databaseKind]: databaseWorker(databases) } },
+    {
+      concurrency: databasesAtOnce,
+      handlers: { [databaseKind]: databaseWorker({ ...databases, rows: branchRows(db, databases.images) }) },
+    },
     { concurrency: changesAtOnce, handlers: { [changeKind]: changeWorker(databases) } },
     {
       concurrency: copiesAtOnce,

@@ -1,5 +1,8 @@
+import type { DatabaseEngine } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import { removeOtherCopyDoors } from "../databases/copy-door.ts";
+import { probeDatabase } from "../databases/probe.ts";
+import { laySocketDir } from "../databases/socket-dir.ts";
 import type { Owner } from "../engine/engine.ts";
 import { type Probe, probe } from "../health/probe.ts";
 import { type TcpTables, tcpTablesOf } from "../health/sockets.ts";
@@ -20,6 +23,14 @@ export interface Machine {
   tcpTables: TcpTables;
   /** Removes the directories of the doors of all copies of databases but these. */
   removeOtherCopyDoors(owner: Owner, copyIds: readonly string[]): Promise<void>;
+  /** The directory of a database's socket as its server needs it; see `laySocketDir`. */
+  laySocketDir: typeof laySocketDir;
+  /** Whether the server behind a socket takes sessions. */
+  probeDatabase(
+    server: { engine: DatabaseEngine; socketPath: string },
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<boolean>;
   /** GETs a container's health path. Any 2xx or 3xx is healthy. */
   probe(upstream: string, path: string, timeoutMs: number, signal: AbortSignal): Promise<Probe>;
 }
@@ -31,5 +42,7 @@ export const thisMachine = (clock: Clock): Machine => ({
   isPortFree,
   tcpTables: tcpTablesOf,
   removeOtherCopyDoors,
+  laySocketDir,
+  probeDatabase: (server, timeoutMs, signal) => probeDatabase({ clock, ...server }, timeoutMs, signal),
   probe: (upstream, path, timeoutMs, signal) => probe(clock, upstream, path, timeoutMs, signal),
 });

@@ -12,6 +12,7 @@ import { clearStaleSessions } from "./cluster/stale-sessions.ts";
 import { type StormRows, stormRows } from "./cluster/storm/store.ts";
 import { createStormWatch } from "./cluster/storm/watch.ts";
 import { nodeTopic, routeTopic, taskTopic } from "./cluster/topics.ts";
+import { type FailedServerRows, failedServerRows, lookAtFailed } from "./databases/failed.ts";
 import { drainOnce } from "./nodes/drain/drain.ts";
 import { type DrainRows, drainRows } from "./nodes/drain/store.ts";
 import { type LinkRows, linkRows } from "./nodes/events/link-rows.ts";
@@ -39,11 +40,13 @@ export interface FleetRows {
   lost: LostRows;
   storms: StormRows;
   links: LinkRows;
+  failed: FailedServerRows;
 }
 
 export const fleetRows = (db: Db): FleetRows => ({
   ...{ scheduler: schedulerRows(db), routes: routeRows(db), replicas: replicaRows(db), drains: drainRows(db) },
   ...{ lost: lostRows(db), storms: stormRows(db), links: linkRows(db) },
+  failed: failedServerRows(db),
 });
 
 export interface LeadFleetDeps {
@@ -75,6 +78,8 @@ const periodMs = 2_000;
 /** Loops that look at everything rest after each round, so that a burst of changes is not as many rounds. */
 const restMs = { scheduler: 0, routes: 20, replicas: 100, drains: 100 } as const;
 const linkHistoryMs = 5_000;
+/** How soon it is noticed that a database is without a server. */
+const failedServersMs = 10_000;
 
 /**
  * Decides for the fleet until the leadership ends: places containers, keeps sites at their number of them, publishes routes,
@@ -148,6 +153,10 @@ export async function leadFleet(deps: LeadFleetDeps): Promise<void> {
     runLoop(
       { ...loop("link history"), wake: aWake(), periodMs: linkHistoryMs },
       createLinkHistory({ rows: rows.links, fleet }),
+    ),
+    runLoop(
+      { ...loop("failed servers"), wake: aWake(), periodMs: failedServersMs },
+      lookAtFailed({ rows: rows.failed, fleet }),
     ),
   ]);
 }

@@ -48,6 +48,8 @@ export class Replica {
   /** Another one with every start, as in the real one. */
   id: string;
   private lives = 0;
+  /** When it last ended, in true time. */
+  endedAtMs = Number.NEGATIVE_INFINITY;
   /** Of the newest life, as the fleet. */
   etcd!: Etcd;
   listener!: ReturnType<typeof virtualListener>;
@@ -161,7 +163,7 @@ export class Replica {
       leaves: { require: async () => {} },
       registry: { host: registryHost },
       rows: virtualRows(this.ask),
-      loads: virtualLoads(this.ask),
+      loads: virtualLoads(this.ask, { views, now: this.world.postgres.now }),
       certificates: null,
       tunnels: { holders: () => [], endOf() {} },
       stopping: new AbortController().signal,
@@ -193,6 +195,7 @@ export class Replica {
 
   crash(isNoticed: boolean): void {
     if (!this.process.alive) return;
+    this.endedAtMs = this.world.kernel.nowMs;
     this.process.kill();
     this.path.forget();
     for (const each of this.world.postgres.listeners) {

@@ -1,15 +1,22 @@
 import { create } from "@bufbuild/protobuf";
+import type { ClusterViews } from "@svc/control/fleet/cluster/views";
 import type { StreamLoads, StreamRows } from "@svc/control/fleet/daemons/streams";
+import { tableOf } from "@svc/control/fleet/database-tables/table";
+import { usesOf } from "@svc/control/fleet/database-tables/tables";
+import { volumesToRemove } from "@svc/control/fleet/database-volumes/rules";
 import type { RecoveryRows } from "@svc/control/fleet/recovery/rows";
 import type { NodeIdentityRow } from "@svc/control/fleet/sessions/identity";
 import type { TaskRecord } from "@svc/control/fleet/sessions/outbox";
 import type { SessionRows } from "@svc/control/fleet/sessions/rows";
+import { type DatabaseTaskSpec, database } from "@svc/control/fleet/tasks/kinds/database";
 import type { OpenAttempt } from "@svc/control/fleet/tasks/owners/owner";
+import { branchesOfNode, volumesOfNode } from "@svc/control/tenants/databases/testing/memory/loads";
 import { openStatuses } from "@svc/proto";
-import { PlacementSchema, RunOfferSchema } from "@svc/proto/node";
+import { type Placement, PlacementSchema, RunOfferSchema } from "@svc/proto/node";
 import type { Process } from "../kernel/kernel.ts";
 import { enter } from "../kernel/ports.ts";
 import { hashText } from "../kernel/random.ts";
+import { addressOf, machineIdOf } from "../machines/addresses.ts";
 import { type NodeRow, type Notify, releaseAttemptId, type Tables, type TaskRow } from "../stores/postgres.ts";
 import { findJobCommand, openJobAttempts } from "../world/jobs.ts";
 
@@ -149,12 +156,27 @@ const imageOf = (projectId: string, deploymentId: string) => ({
   reference: `${registryHost}/${projectId}@sha256:${hashText(deploymentId).toString(16).padStart(64, "0")}`,
 });
 
+const placeOf = (nodeId: string) => ({ nodeId: machineIdOf(nodeId), address: addressOf(nodeId) });
+
+/** What a node is told of a database's server. */
+function serverPlacement({ branches }: Tables, task: TaskRow, spec: DatabaseTaskSpec): Placement | null {
+  const branch = branches.rows.get(task.ownerId) ?? branches.dropped.get(task.ownerId);
+  if (branch === undefined) return null;
+  const { projectId, ownerKind, ownerId, channel, specHash } = task;
+  const owner = { branch, adminVerifier: () => "verifier of the administrator" };
+  return create(PlacementSchema, {
+    ...{ projectId, ownerKind, ownerId, channel, specHash },
+    spec: database.forNode(spec, { owner } as never),
+  });
+}
+
 /** What streams tell daemons. */
-export const virtualLoads = (ask: Ask): StreamLoads => ({
+export const virtualLoads = (ask: Ask, { views, now }: { views: ClusterViews; now(): Date }): StreamLoads => ({
   placement: (placementId) =>
     ask((tables) => {
       const task = tables.tasks.get(placementId);
       if (task === undefined) return null;
+      if (task.server !== null) return serverPlacement(tables, task, task.server);
       const { projectId, ownerId: deploymentId, specHash } = task;
       return create(PlacementSchema, {
         ...{ projectId, deploymentId, ownerKind: "deployment", ownerId: deploymentId, channel: "production" },
@@ -188,8 +210,8 @@ export const virtualLoads = (ask: Ask): StreamLoads => ({
         image: imageOf(projectId, deploymentId),
       });
     }),
-  databaseTable: () => ask(() => []),
-  volumesToRemove: () => ask(() => []),
+  databaseTable: (nodeId) => ask((tables) => tableOf(branchesOfNode({ tables }, usesOf(views, nodeId), placeOf))),
+  volumesToRemove: (nodeId) => ask((tables) => volumesToRemove(volumesOfNode({ tables, now: now() }, nodeId))),
   gates: async () => [],
   salts: null,
 });

@@ -6,6 +6,7 @@ import {
   routeTopic,
   taskTopic,
 } from "@svc/control/fleet/cluster/topics";
+import { branchTopic } from "@svc/control/fleet/database-tables/news";
 import type { Transact } from "@svc/control/fleet/testing/tables";
 import { workTopic } from "@svc/control/stores/work/queue";
 import type { Notify, Tables } from "../stores/postgres.ts";
@@ -14,7 +15,7 @@ import type { Replica } from "./replica.ts";
 /** The database's topics, as the tables of this world call them. */
 export const topics = {
   ...{ task: taskTopic, route: routeTopic, node: nodeTopic, replica: replicaTopic, work: workTopic },
-  ...{ job: jobTopic, jobRun: jobRunTopic },
+  ...{ job: jobTopic, jobRun: jobRunTopic, branch: branchTopic },
 } as const;
 
 type Topic = Parameters<Notify>[0];

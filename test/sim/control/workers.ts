@@ -1,6 +1,9 @@
+import { databaseKind } from "@svc/control/identity/plans/reconcile-databases";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { memoryWorkRows } from "@svc/control/stores/work/testing/memory";
 import { startWorkers, type WorkHandler } from "@svc/control/stores/work/worker";
+import { memoryBranchRows } from "@svc/control/tenants/databases/testing/memory/branch-rows";
+import { databaseWorker } from "@svc/control/tenants/databases/worker";
 import { lifecycleWorker } from "@svc/control/tenants/deployments/lifecycle/worker";
 import { retireWorker } from "@svc/control/tenants/deployments/retire/worker";
 import { memoryDeployRows } from "@svc/control/tenants/deployments/testing/memory/deploy-rows";
@@ -10,6 +13,7 @@ import { deployWorker } from "@svc/control/tenants/deployments/worker";
 import { virtualClock } from "../kernel/ports.ts";
 import { virtualLog } from "../machines/log.ts";
 import { DatabaseError } from "../stores/postgres.ts";
+import { virtualAdmin, virtualLines, virtualSecrets } from "./database-admin.ts";
 import type { Replica } from "./replica.ts";
 import { transactOf } from "./transact.ts";
 
@@ -18,6 +22,7 @@ const leaseMs = 10_000;
 /** So few that work waits for room. */
 const deploysAtOnce = 6;
 const otherWorkAtOnce = 4;
+const databasesAtOnce = 3;
 const drainMs = 5_000;
 
 /** The work of one life of a replica. Nothing is built here. */
@@ -29,12 +34,17 @@ export function startWork(replica: Replica): void {
     deploy: deployWorker({ ...ports, rows: memoryDeployRows(transact), builds: () => noBuilds }),
     retire: retireWorker({ ...ports, rows: memoryRetireRows(transact), drainMs }),
     lifecycle: lifecycleWorker({ ...ports, rows: memoryLifecycleRows(transact) }),
+    database: databaseWorker({
+      ...{ ...ports, rows: memoryBranchRows(transact), secrets: virtualSecrets },
+      ...{ openLine: virtualLines(replica), admin: virtualAdmin(replica) },
+    }),
   };
   const watched = (handler: WorkHandler) => watchedBy(process.onUncaught, handler);
   startWorkers({
     ...{ ...ports, listener, isCutOff, rows: memoryWorkRows(transact), owner: replica.id, leaseMs },
     groups: [
       { concurrency: deploysAtOnce, handlers: { deploy: watched(handlers.deploy) } },
+      { concurrency: databasesAtOnce, handlers: { [databaseKind]: watched(handlers.database) } },
       {
         concurrency: otherWorkAtOnce,
         handlers: { retire: watched(handlers.retire), lifecycle: watched(handlers.lifecycle) },

@@ -114,7 +114,7 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
       lastNodeId: mutant === "forgets where the data is" ? null : lastNodeId,
       nodeGone: state.isNodeGone,
       servers: servers.map(({ id, isWanted, nodeId: at, is, isReadOnly }) => ({
-        ...{ taskId: id, wanted: isWanted, nodeId: at, refused: null, state: is, problem: null },
+        ...{ taskId: id, wanted: isWanted, nodeId: at, refused: null, state: is, problem: null, failsAgain: false },
         ...{ ageMs: longMs, outgrown: false },
         readOnly: mutant === "leaves a server as it was started" ? isToBeReadOnly(tenantOf(state)) : isReadOnly,
       })),

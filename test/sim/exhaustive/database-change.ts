@@ -114,6 +114,7 @@ export function databaseChange(
         nodeId,
         refused: null,
         problem: null,
+        failsAgain: false,
         ageMs: longMs,
         outgrown: false,
         readOnly: false,

@@ -17,11 +17,12 @@ import { createEndpoints, FencedError, type Identity } from "@svc/uplink";
 import type { Process } from "../kernel/kernel.ts";
 import { enter, virtualClock, virtualRandom } from "../kernel/ports.ts";
 import type { World } from "../world/world.ts";
-import { addressOf } from "./addresses.ts";
+import { addressOf, machineIdOf } from "./addresses.ts";
 import type { Message } from "./connection.ts";
 import { Disk, DiskFull, virtualJournal } from "./disk.ts";
 import { Docker } from "./docker.ts";
 import { virtualEngine } from "./engine.ts";
+import { Gate } from "./gate.ts";
 import { virtualLog } from "./log.ts";
 import { virtualMachine } from "./sights.ts";
 import { urlOf, virtualTransport } from "./uplink.ts";
@@ -47,6 +48,7 @@ export class AgentMachine {
   readonly process: Process;
   readonly docker: Docker;
   readonly disk: Disk;
+  readonly gate: Gate;
   reporter: StatusReporter | null = null;
   private readiness = { connected: false };
   isFenced = false;
@@ -84,6 +86,8 @@ export class AgentMachine {
     this.docker = new Docker(world.kernel, this.process, machineId, world.checks.agents);
     this.docker.removesEndedRuns = !world.footing.keepsRunContainers;
     this.disk = new Disk(world.kernel, this.process);
+    this.gate = new Gate(world.kernel, this.docker.databases.random);
+    this.gate.onTable = (before, now) => world.checks.databases.onTable(this, before, now);
     this.disk.isSynced = world.footing.syncsJournal;
     this.disk.onWrite = () => world.onJournalWrite(this);
   }
@@ -117,12 +121,12 @@ export class AgentMachine {
     const random = virtualRandom(process);
     const log = virtualLog(process);
     const { signal } = new AbortController();
-    const owner = { clusterId, nodeId };
+    const owner = { clusterId, nodeId: machineIdOf(nodeId) };
     const assigns: Assign[] = [];
     const journal = this.watched(world.footing.journal(virtualJournal(this.disk, process)), assigns);
     journal.claim(`${clusterId}/${nodeId}/${this.incarnation}`);
     const machine = virtualMachine(scope, docker, `${this.machineId}-boot${this.bootId}`);
-    const engine = virtualEngine(clock, scope, docker, owner);
+    const engine = virtualEngine(clock, scope, docker, owner, address);
     const endpoints = createEndpoints(
       world.replicas.map(({ name }) => urlOf(name)),
       random,
@@ -161,17 +165,7 @@ export class AgentMachine {
       engineWatch: createEngineWatch({ clock, engine, log }),
       images: createImages({ clock, engine, journal, registry, checkDisk: disk.check }),
       networks: createNetworks({ engine, owner, pool: "10.64.0.0/16", isolated: isolation.ready, onChange() {} }),
-      proxyDir: {
-        ids: async () => ({ uid: 0, gid: 0 }),
-        readTable: async () => null,
-        writeTable: async () => {},
-        readState: async () => null,
-        readEntrances: async () => null,
-        writeEntrances: async () => {},
-        readEntrancesState: async () => null,
-        writeCredentials: async () => {},
-        forgetCredentials: async () => {},
-      },
+      proxyDir: this.gate.dir,
     };
     const work = createWork({
       ...{ clock, random, config: { ...config, address }, journal, isolation, metrics, tools, machine, signal, log },
@@ -263,6 +257,7 @@ export class AgentMachine {
     this.isOff = false;
     this.bootId += 1;
     this.docker.isUp = true;
+    this.gate.restart(1_000);
     this.start();
   }
 }

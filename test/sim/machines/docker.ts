@@ -2,11 +2,12 @@ import { EngineError } from "@svc/agent/engine/errors";
 import { heldBack } from "@svc/agent/runs/gate";
 import type { Kernel, Process, Scope } from "../kernel/kernel.ts";
 import { createAnswer, enter } from "../kernel/ports.ts";
+import { DatabaseServers, type ServerMade, type ServerWitness } from "./servers.ts";
 
 /** What a container is made with. */
 export interface Made {
   name: string;
-  kind: "serve" | "run";
+  kind: "serve" | "run" | "database";
   /** The placement or the attempt. */
   id: string;
   labels: Readonly<Record<string, string>>;
@@ -17,6 +18,8 @@ export interface Made {
   port: number;
   limits: { memoryMb: number; cpuMillicores: number; pidsLimit: number };
   reserved: { memoryMb: number; cpuMillicores: number };
+  /** Of a database. */
+  server?: ServerMade;
 }
 
 export type Container = Made & {
@@ -46,6 +49,7 @@ export type Container = Made & {
 
 /** Who hears of what containers do, for the checks. */
 export interface ContainerWitness {
+  readonly databases: ServerWitness;
   onStart(container: Container, machineId: string): void;
   /** `byEngine`: nobody ordered it. */
   onStop(container: Container, machineId: string, why: "ordered" | "exited" | "engine"): void;
@@ -90,12 +94,14 @@ export class Docker {
   readonly process: Process;
   readonly machineId: string;
   readonly witness: ContainerWitness;
+  readonly databases: DatabaseServers;
 
   constructor(kernel: Kernel, process: Process, machineId: string, witness: ContainerWitness) {
     this.kernel = kernel;
     this.process = process;
     this.machineId = machineId;
     this.witness = witness;
+    this.databases = new DatabaseServers(kernel, process, machineId, witness.databases);
   }
 
   /** Tells a process of events until it calls the result, or the engine ends the connection. */
@@ -160,7 +166,8 @@ export class Docker {
       scope,
       "docker create",
       () => {
-        if (!this.images.has(made.image)) throw new EngineError("not-found", `No such image: ${made.image}`);
+        if (made.server !== undefined) this.databases.provide(made.server);
+        else if (!this.images.has(made.image)) throw new EngineError("not-found", `No such image: ${made.image}`);
         if (this.containers.has(made.name)) throw new EngineError("conflict", "the name is taken");
         this.made += 1;
         this.containers.set(made.name, {
@@ -189,7 +196,7 @@ export class Docker {
       () => {
         const container = this.containers.get(name);
         if (container === undefined) throw new EngineError("not-found", "no such container");
-        if (!this.networks.has(container.network))
+        if (container.server === undefined && !this.networks.has(container.network))
           throw new EngineError("failed", `network ${container.network} not found`);
         if (container.state === "running") return;
         if (container.kind === "serve" && this.foreignPorts.has(container.port))
@@ -212,6 +219,8 @@ export class Docker {
         container.isSick = false;
         if (container.kind === "run") this.begin(container);
         else this.witness.onStart(container, this.machineId);
+        if (container.server !== undefined)
+          this.databases.begin(container, container.server, (code) => this.exit(container, code, "exited"));
         this.tell(name);
       },
       80,
@@ -306,6 +315,7 @@ export class Docker {
   /** Whether a program answers its health path at the moment. */
   isAnswering(name: string): boolean {
     const container = this.containers.get(name);
+    if (container?.server !== undefined) return this.databases.isAnswering(container);
     return (
       container?.state === "running" &&
       !container.isSick &&
@@ -335,8 +345,8 @@ export class Docker {
 
   // ------------------------------------------------------------------ faults
 
-  crashProgram(index: number): void {
-    const running = [...this.containers.values()].filter(({ state, kind }) => state === "running" && kind === "serve");
+  crashProgram(index: number, of: "serve" | "database" = "serve"): void {
+    const running = [...this.containers.values()].filter(({ state, kind }) => state === "running" && kind === of);
     const container = running[index % Math.max(running.length, 1)];
     if (container !== undefined) this.exit(container, 1, "exited");
   }
@@ -377,6 +387,7 @@ export class Docker {
   loseData(): void {
     this.restart(1_000);
     this.containers.clear();
+    this.databases.lose();
     this.images.clear();
     this.networks.clear();
     this.engineId = `engine-${this.life + 1}`;

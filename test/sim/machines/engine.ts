@@ -1,10 +1,17 @@
+import { socketPathOf } from "@svc/agent/databases/socket-dir";
 import { quickMs, slowMs, withDeadline } from "@svc/agent/engine/deadline";
-import { type ContainerSpec, type Engine, type Container as EngineContainer, labels } from "@svc/agent/engine/engine";
+import {
+  type ContainerSpec,
+  type DatabaseContainerSpec,
+  type Engine,
+  type Container as EngineContainer,
+  labels,
+} from "@svc/agent/engine/engine";
 import { EngineError } from "@svc/agent/engine/errors";
+import { databaseVolume } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import type { Scope } from "../kernel/kernel.ts";
 import { createAnswer } from "../kernel/ports.ts";
-import { addressOf } from "./addresses.ts";
 import type { Container, Docker, Made } from "./docker.ts";
 
 export interface Owner {
@@ -17,9 +24,9 @@ export const gateOf = ({ instance }: Container): string => `/gates/${instance}`;
 
 /**
  * The agent's door to its machine's engine in the virtual world, for one life of the agent: what `createDockerEngine` is in the
- * real one. It has containers of apps and of runs, images and networks; of builds and databases there are none.
+ * real one. It has containers of apps, of runs and of databases' servers, their volumes, images and networks; of builds and copies there are none.
  */
-export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner: Owner): Engine {
+export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner: Owner, address: string): Engine {
   const { process } = docker;
   const order = <T>(what: string, timeoutMs: number, effect: () => T, takesMs: number): Promise<T> =>
     withDeadline(clock, what, timeoutMs, () => docker.order(scope, `docker ${what}`, effect, takesMs));
@@ -38,7 +45,7 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
         volumes: [],
       },
       pid: state === "running" ? container.pid : null,
-      upstream: kind === "serve" ? `${addressOf(owner.nodeId)}:${container.port}` : null,
+      upstream: kind === "serve" ? `${address}:${container.port}` : null,
       gate: kind === "run" ? gateOf(container) : null,
     };
   };
@@ -60,6 +67,32 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
     limits: { memoryMb: spec.memoryMb, cpuMillicores: spec.cpuMillicores, pidsLimit: spec.pidsLimit },
   });
 
+  const madeServer = (spec: DatabaseContainerSpec): Made => ({
+    ...{ name: spec.name, kind: "database", id: spec.labels[labels.placement] ?? "", image: spec.image },
+    labels: { ...spec.labels, ...marks, [labels.kind]: "database", [labels.database]: spec.databaseId },
+    ...{ network: "", port: 0, command: "", reserved: spec.reserved },
+    limits: { memoryMb: spec.memoryMb, cpuMillicores: spec.cpuMillicores, pidsLimit: spec.pidsLimit },
+    server: {
+      ...{ databaseId: spec.databaseId, engine: spec.engine, generation: spec.generation, readOnly: spec.readOnly },
+      volume: databaseVolume(spec.databaseId, spec.generation),
+      socketPath: socketPathOf(owner, spec.databaseId, spec.engine),
+      ...{ init: spec.init !== null, epoch: BigInt(spec.labels[labels.epoch] ?? "0") },
+    },
+  });
+  const create = async (spec: Made): Promise<void> => {
+    try {
+      await withDeadline(clock, "create container", slowMs, () => docker.create(scope, spec));
+    } catch (cause) {
+      if (!(cause instanceof EngineError) || cause.kind !== "conflict") throw cause;
+      // An earlier attempt whose answer was lost: its container is as good as a new one.
+      const known = await findContainer(spec.name);
+      if (known?.labels[labels.placement] !== spec.labels[labels.placement]) throw cause;
+      if (known?.labels[labels.specHash] !== spec.labels[labels.specHash]) throw cause;
+    }
+  };
+  /** What operators put on each node. */
+  const isLocal = (reference: string): boolean => reference.startsWith("svc/");
+
   return {
     ...absent,
     findContainer,
@@ -76,17 +109,8 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
         2,
       ),
     listContainers: () => order("list", quickMs, () => [...docker.containers.values()].map(seen), 5),
-    async createContainer(spec) {
-      try {
-        await withDeadline(clock, "create container", slowMs, () => docker.create(scope, made(spec)));
-      } catch (cause) {
-        if (!(cause instanceof EngineError) || cause.kind !== "conflict") throw cause;
-        // An earlier attempt whose answer was lost: its container is as good as a new one.
-        const known = await findContainer(spec.name);
-        if (known?.labels[labels.placement] !== spec.labels[labels.placement]) throw cause;
-        if (known?.labels[labels.specHash] !== spec.labels[labels.specHash]) throw cause;
-      }
-    },
+    createContainer: (spec) => create(made(spec)),
+    createDatabaseContainer: (spec) => create(madeServer(spec)),
     startContainer: (name) => withDeadline(clock, "start container", slowMs, () => docker.start(scope, name)),
     limitContainer: (name, limits, reserved) =>
       order(
@@ -140,7 +164,7 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
         "inspect image",
         quickMs,
         () =>
-          docker.images.has(reference)
+          docker.images.has(reference) || isLocal(reference)
             ? {
                 ...{
                   id: reference,
@@ -180,7 +204,27 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
       ),
     pruneBuildCache: () => order("prune", slowMs, () => 0, 20),
 
-    listDatabaseVolumes: () => order("list volumes", quickMs, () => [], 3),
+    listDatabaseVolumes: () =>
+      order(
+        "list volumes",
+        quickMs,
+        () =>
+          [...docker.databases.volumes.values()].map(({ databaseId: id, name }) => ({
+            ...{ of: "database", id, name, path: `/volumes/${name}` },
+          })),
+        3,
+      ),
+    removeDatabaseVolume: (name) =>
+      order(
+        "remove volume",
+        slowMs,
+        () => {
+          if (docker.only(({ server }) => server?.volume === name) !== undefined) return false;
+          docker.databases.remove(name);
+          return true;
+        },
+        20,
+      ),
     listNetworks: () =>
       order(
         "list networks",
@@ -226,18 +270,16 @@ function unless(signal: AbortSignal, work: Promise<void>): Promise<void> {
 }
 
 const nothing = (): never => {
-  throw new Error("of builds and databases there are none here");
+  throw new Error("of builds and copies there are none here");
 };
 
-/** Whatever is of builds and databases. */
+/** Whatever is of builds and copies. */
 const absent = {
-  createDatabaseContainer: nothing,
   createKeeperContainer: nothing,
   startDump: nothing,
   startProof: nothing,
   startBrowser: nothing,
   provideCopyVolume: nothing,
-  removeDatabaseVolume: nothing,
   listImageNames: nothing,
   importImage: nothing,
   pushImage: nothing,

@@ -46,6 +46,23 @@ export function virtualMachine(scope: Scope, docker: Docker, bootId: string): Ma
         const open = `   1: 020011AC:${portText} 010011AC:D431 01 00000000:00000000 00:00000000 00000000 0 0 1`;
         return [["  sl  local_address rem_address   st", ...(docker.isOpen(container.name) ? [open] : [])].join("\n")];
       }),
+    laySocketDir: () => look("directory of a socket", () => {}),
+    probeDatabase({ socketPath }, timeoutMs, signal) {
+      const answer = createAnswer<boolean>(scope);
+      docker.kernel.at(
+        docker.databases.random.between(0.5, 5),
+        "probe",
+        () => {
+          const container = docker.only((each) => each.server?.socketPath === socketPath && each.state === "running");
+          const waitMs = container?.isSick === true ? timeoutMs : 0;
+          const isAnswering = container !== undefined && docker.isAnswering(container.name);
+          answer.resolve(isAnswering, waitMs, "probe answered");
+        },
+        scope.process,
+      );
+      signal.addEventListener("abort", () => answer.resolve(false, 0, "probe ends"), { once: true });
+      return answer.promise;
+    },
     // There are no copies here.
     removeOtherCopyDoors: async () => {},
     probe(upstream, path, timeoutMs, signal) {

@@ -4,6 +4,7 @@ import type { SessionKey } from "@svc/control/fleet/sessions/session-key";
 import type { Guard } from "@svc/control/stores/etcd/txn";
 import { granted, type Validity } from "@svc/control/stores/etcd/validity";
 import { type Footing, soundFooting } from "../machines/footing.ts";
+import { databaseMutants } from "./databases.ts";
 import type { Patches } from "./door.ts";
 import { jobMutants } from "./mutants-jobs.ts";
 
@@ -305,6 +306,7 @@ const mutants = {
     },
   },
   ...jobMutants,
+  ...databaseMutants,
 } satisfies Record<string, Mutant>;
 
 export type MutantName = keyof typeof mutants;

@@ -1,4 +1,5 @@
 import type { MemoryNode, MemoryTask, NewContainer } from "@svc/control/fleet/testing/tables";
+import { type DatabaseTables, MemoryBranches } from "@svc/control/tenants/databases/testing/memory/tables";
 import * as rows from "@svc/control/tenants/deployments/testing/memory/tables";
 import type { Kernel, Process, Wait } from "../kernel/kernel.ts";
 import type { StoreTrouble } from "./etcd-path.ts";
@@ -32,7 +33,8 @@ export interface TokenRow {
 }
 
 /** What is in Postgres, as far as the cluster's core goes. */
-export class Tables extends rows.DeploymentTables {
+export class Tables extends rows.DeploymentTables implements DatabaseTables {
+  readonly branches = new MemoryBranches();
   clusterEpoch = 1;
   override readonly nodes = new Map<string, NodeRow>();
   /** When the removal of a task was asked for, in true time: for the checks only. */
@@ -76,7 +78,7 @@ export class DatabaseError extends Error {
 
 /** Called in a transaction: told to everybody who listens once it is committed. */
 export type Notify = (
-  topic: "task" | "route" | "work" | "node" | "replica" | "job" | "jobRun",
+  topic: "task" | "route" | "work" | "node" | "replica" | "job" | "jobRun" | "branch",
   payload?: string,
 ) => void;
 

@@ -1,4 +1,5 @@
 import { AgentChecks } from "./checks/agents.ts";
+import { DatabaseChecks } from "./checks/databases.ts";
 import { EdgeChecks } from "./checks/edges.ts";
 import { EtcdChecks } from "./checks/etcd.ts";
 import { Violation } from "./checks/invariants.ts";
@@ -16,6 +17,7 @@ export class Checks {
   readonly agents: AgentChecks;
   readonly edges: EdgeChecks;
   readonly jobs: JobChecks;
+  readonly databases: DatabaseChecks;
 
   constructor(world: World) {
     this.seen = new Seen(world, this);
@@ -24,12 +26,14 @@ export class Checks {
     this.agents = new AgentChecks(this.seen);
     this.edges = new EdgeChecks(this.seen);
     this.jobs = new JobChecks(this.seen);
+    this.databases = new DatabaseChecks(this.seen);
   }
 
   /** Called after every transaction. */
   readonly onTransaction = (): void => {
     this.rows.onCommit();
     this.jobs.onRows();
+    this.databases.onRows();
   };
 
   fail(invariant: number, text: string): void {

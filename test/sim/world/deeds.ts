@@ -3,6 +3,7 @@ import { request } from "../control/lifecycle.ts";
 import type { Replica } from "../control/replica.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Tables } from "../stores/postgres.ts";
+import { actOnDatabases, isDatabaseDeed } from "./databases.ts";
 import { actOnJobs, defineJobs } from "./jobs.ts";
 import type { Deed } from "./schedule.ts";
 import type { World } from "./world.ts";
@@ -10,7 +11,12 @@ import type { World } from "./world.ts";
 const at = <T>(of: readonly T[], index: number): T | undefined => of[index % Math.max(of.length, 1)];
 
 /** Does one thing to the world. */
-export function act(world: World, { kind, a, b, ms, x }: Deed): void {
+export function act(world: World, deed: Deed): void {
+  const { kind, a, b, ms, x } = deed;
+  if (isDatabaseDeed(kind)) {
+    actOnDatabases(world, kind, deed);
+    return;
+  }
   const { kernel, network, trouble } = world;
   const node = at(world.nodes, a);
   const edge = at(world.edges, a);

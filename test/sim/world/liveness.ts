@@ -63,6 +63,7 @@ export function checkSettled(world: World): void {
     if (isWanted && process.alive && !isConnected && !world.isCloned(machineId))
       checks.fail(33, `${machineId} has no session, and could have one`);
   }
+  checks.databases.checkSettled();
   for (const site of tables.sites.values()) {
     checkSite(world, seen, site);
     checkStopped(world, site);

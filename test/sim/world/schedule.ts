@@ -1,4 +1,5 @@
 import { createRandom, type Random } from "../kernel/random.ts";
+import { databaseDeeds, databaseRates, isDatabaseDeed } from "./databases.ts";
 
 /** One thing that is done to the world, or one way in which it is bad from the beginning. */
 export interface Deed {
@@ -82,6 +83,7 @@ const kinds = {
   switchJob: 1,
   awayPostgres: 0.3,
   restore: 0.3,
+  ...databaseDeeds,
 } as const;
 
 /** What holds for a whole run, as a share. */
@@ -94,6 +96,7 @@ const rates = {
   rateDuplicate: 0.03,
   rateEngineSlow: 0.15,
   rateCrashAtJournal: 0.08,
+  ...databaseRates,
 } as const;
 
 export type DeedKind = keyof typeof kinds | keyof typeof rates;
@@ -113,22 +116,30 @@ const firstFaultMs = 20_000;
 /** What everything users and operators do is never left out: without it nothing happens. */
 const always = new Set<DeedKind>(["deploy", "deployRelease"]);
 
+const databasesShare = 0.5;
+
 /** Everything that is done in the world of a seed. Each seed draws some kinds, and how often. */
 export function planOf(seed: number): Plan {
   const random = createRandom(seed).fork("plan");
   const nodes = random.int(3, 6);
   const intensity = random.pick([0.4, 1, 1, 2]);
   const deeds: Deed[] = [];
+  // Many worlds have none, and those that have some have most of what may become of them.
+  const hasDatabases = random.fork("databases").chance(databasesShare);
+  const isLeftOut = (kind: DeedKind, own: Random): boolean => {
+    if (isDatabaseDeed(kind)) return !hasDatabases || (kind !== "createDatabase" && !own.chance(0.6));
+    return !always.has(kind) && !own.chance(kind in rates ? 0.4 : 0.35);
+  };
   for (const [kind, perMinute] of Object.entries(kinds) as [DeedKind, number][]) {
     const own = random.fork(kind);
-    if (!always.has(kind) && !own.chance(0.35)) continue;
+    if (isLeftOut(kind, own)) continue;
     const expected = (perMinute * intensity * own.between(0.3, 1.5) * faultsMs) / 60_000;
     const count = Math.floor(expected) + (own.chance(expected % 1) ? 1 : 0);
     for (let index = 0; index < count; index += 1) deeds.push(deed(kind, firstFaultMs + own.next() * faultsMs, own));
   }
   for (const [kind, most] of Object.entries(rates) as [DeedKind, number][]) {
     const own = random.fork(kind);
-    if (!own.chance(0.4)) continue;
+    if (isLeftOut(kind, own)) continue;
     deeds.push({ ...deed(kind, 0, own), x: own.next() * most });
   }
   deeds.sort((one, other) => one.atMs - other.atMs || (one.kind < other.kind ? -1 : 1));

@@ -1,3 +1,4 @@
+import { wakeBranchesOn } from "@svc/control/tenants/databases/testing/memory/tables";
 import { type NodeAction, type NodeAxes, nodeActionProblem } from "@svc/proto";
 import type { SessionRequest as EdgeRequest } from "@svc/proto/edge";
 import { type SessionRequest as NodeRequest, Observed } from "@svc/proto/node";
@@ -23,6 +24,7 @@ import { EtcdStore, type Snapshot, Values } from "../stores/etcd.ts";
 import type { StoreTrouble } from "../stores/etcd-path.ts";
 import { Postgres } from "../stores/postgres.ts";
 import { Checks } from "./checks.ts";
+import type { ServerTrouble } from "./databases.ts";
 import { act } from "./deeds.ts";
 import { restJobs } from "./jobs.ts";
 import { checkRest, checkSettled } from "./liveness.ts";
@@ -45,7 +47,8 @@ export class World {
   readonly postgres: Postgres;
   readonly operator: Process;
   readonly network: Network;
-  readonly trouble: { etcd: StoreTrouble; postgres: StoreTrouble; network: NetworkTrouble } = {
+  readonly trouble: { etcd: StoreTrouble; postgres: StoreTrouble; network: NetworkTrouble; servers: ServerTrouble } = {
+    servers: { unknownShare: 0, slowShare: 0 },
     etcd: { unknownShare: 0, slowShare: 0 },
     postgres: { unknownShare: 0, slowShare: 0 },
     network: { slowShare: 0, duplicateShare: 0 },
@@ -57,6 +60,7 @@ export class World {
   readonly connections = new Set<Connection>();
   readonly backups: Snapshot[] = [];
   readonly random: Random;
+  readonly databaseRandom: Random;
   crashAtJournalShare = 0;
   /** Faults are over. */
   isCalm = false;
@@ -76,6 +80,7 @@ export class World {
     this.footing = footing;
     this.kernel = new Kernel(seed);
     this.random = this.kernel.random.fork("world");
+    this.databaseRandom = this.kernel.random.fork("databases");
     this.checks = new Checks(this);
     this.network = new Network(this.kernel, this.trouble.network);
     this.etcd = new EtcdStore(this.kernel, this.newProcess("etcd", this.clock("etcd", serverDrift)));
@@ -295,7 +300,7 @@ export class World {
           role: row.role,
           axes,
           heldCount,
-          databaseCount: 0,
+          databaseCount: [...tables.branches.rows.values()].filter(({ node_id }) => node_id === id).length,
           isBehind,
           hasOtherEdge,
         });
@@ -307,7 +312,9 @@ export class World {
         if (row.lifecycle !== "active") this.checks.seen.goneSinceMs.set(id, this.kernel.nowMs);
         notify("task");
         notify("route");
-        if (row.lifecycle !== "active") notify("node");
+        if (row.lifecycle === "active") return;
+        notify("node");
+        wakeBranchesOn({ tables, now: this.postgres.now(), notify: () => notify("work") }, id);
       }),
       () => {},
     );
@@ -429,6 +436,7 @@ export class World {
     this.kernel.note(() => "--- calm");
     Object.assign(this.trouble.etcd, { unknownShare: 0, slowShare: 0 });
     Object.assign(this.trouble.postgres, { unknownShare: 0, slowShare: 0 });
+    Object.assign(this.trouble.servers, { unknownShare: 0, slowShare: 0 });
     Object.assign(this.trouble.network, { slowShare: 0, duplicateShare: 0 });
     this.network.heal();
     this.etcd.isUp = true;

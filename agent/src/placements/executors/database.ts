@@ -1,9 +1,8 @@
 import { type DatabaseEngine, databaseEngines, failureMessage } from "@svc/proto";
 import { type DatabaseSpec, HealthState, Observed } from "@svc/proto/node";
 import { pause } from "@svc/runtime/sleep";
-import { probeDatabase } from "../../databases/probe.ts";
 import { serverSettings } from "../../databases/settings.ts";
-import { laySocketDir, socketPathOf } from "../../databases/socket-dir.ts";
+import { socketPathOf } from "../../databases/socket-dir.ts";
 import type { DatabaseContainerSpec } from "../../engine/engine.ts";
 import { EngineError } from "../../engine/errors.ts";
 import { probePauseMs } from "../../health/probe.ts";
@@ -24,18 +23,18 @@ type DatabaseSteps = "create-database" | "start-database" | "prove-database" | "
 
 /** What of a database's server is not as in every container: what it is made of, and how it is known to serve. */
 export function databaseExecutor(
-  deps: Pick<RunnerDeps, "clock" | "engine" | "owner" | "proxyIds" | "tails" | "address"> & {
+  deps: Pick<RunnerDeps, "clock" | "engine" | "machine" | "owner" | "proxyIds" | "tails" | "address"> & {
     lastWords: LastWords;
     /** The same as of every other container. */
     start: Executor<"start">["start"];
   },
 ): Executor<DatabaseSteps> {
-  const { clock, engine, owner, lastWords } = deps;
+  const { clock, engine, machine, owner, lastWords } = deps;
 
   const probe = (task: Task, signal: AbortSignal): Promise<boolean> => {
     const { databaseId, engine: kind } = databaseSpec(task);
     const socketPath = socketPathOf(owner, databaseId, kind);
-    return probeDatabase({ clock, engine: kind, socketPath }, probeTimeoutMs, signal);
+    return machine.probeDatabase({ engine: kind, socketPath }, probeTimeoutMs, signal);
   };
 
   return {
@@ -53,7 +52,7 @@ export function databaseExecutor(
       } = databaseSpec(task);
       const { generation, restore } = restoreOf(task);
       const { memoryMb = 0, cpuMillicores = 0, pidsLimit = 0 } = placement.resources ?? {};
-      await laySocketDir(owner, databaseId, await engine.describe(), (await deps.proxyIds()).gid);
+      await machine.laySocketDir(owner, databaseId, await engine.describe(), (await deps.proxyIds()).gid);
       try {
         await engine.createDatabaseContainer({
           name: containerName(task.id),
@@ -85,7 +84,7 @@ export function databaseExecutor(
     async "start-database"(_, turn) {
       // It is in memory, and went with the last boot.
       const { databaseId } = databaseSpec(turn.task);
-      await laySocketDir(owner, databaseId, await engine.describe(), (await deps.proxyIds()).gid);
+      await machine.laySocketDir(owner, databaseId, await engine.describe(), (await deps.proxyIds()).gid);
       await deps.start({ do: "start" }, turn);
     },
 

@@ -13,26 +13,30 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const nodesAtOnce = 200;
 const waitingMax = 100_000;
 
-export function createDatabaseTables(
-  clock: Clock,
-  { db, views }: { db: Db; views: Pick<ClusterViews, "placementsByNode" | "runsByNode"> },
-): LoadDatabaseTable {
-  const usesOf = (nodeId: string): NodeUses => {
-    const placements = [...views.placementsByNode.of(nodeId).values()];
-    const runs = [...views.runsByNode.of(nodeId).values()];
-    return {
-      nodeId,
-      // One that is no id of a project must not cost the other nodes theirs.
-      channels: placements.flatMap(({ value: { projectId, channel } }) =>
-        uuid.test(projectId) ? [{ projectId, channel }] : [],
-      ),
-      ownerIds: runs.flatMap(({ value: { ownerId } }) => (uuid.test(ownerId) ? [ownerId] : [])),
-    };
+type RunningViews = Pick<ClusterViews, "placementsByNode" | "runsByNode">;
+
+/** What runs on a node now. */
+export function usesOf(views: RunningViews, nodeId: string): NodeUses {
+  const placements = [...views.placementsByNode.of(nodeId).values()];
+  const runs = [...views.runsByNode.of(nodeId).values()];
+  return {
+    nodeId,
+    // One that is no id of a project must not cost the other nodes theirs.
+    channels: placements.flatMap(({ value: { projectId, channel } }) =>
+      uuid.test(projectId) ? [{ projectId, channel }] : [],
+    ),
+    ownerIds: runs.flatMap(({ value: { ownerId } }) => (uuid.test(ownerId) ? [ownerId] : [])),
   };
+}
+
+export function createDatabaseTables(clock: Clock, { db, views }: { db: Db; views: RunningViews }): LoadDatabaseTable {
   const load = createBatch<DatabaseEntry[]>({
     clock,
     async ask(nodeIds) {
-      const branches = await loadBranchesOfNodes(db, nodeIds.map(usesOf));
+      const branches = await loadBranchesOfNodes(
+        db,
+        nodeIds.map((nodeId) => usesOf(views, nodeId)),
+      );
       return nodeIds.map((nodeId) => tableOf(branches.get(nodeId) ?? []));
     },
     sizeMax: nodesAtOnce,

@@ -1,4 +1,5 @@
 import { taskTopic } from "../cluster/topics.ts";
+import { branchTopic } from "../database-tables/news.ts";
 import type { NodeRow, Reasons, SchedulerRows } from "../scheduler/store.ts";
 import type { OpenTask } from "../tasks/store.ts";
 import { inFencedMemory } from "./fenced.ts";
@@ -20,12 +21,16 @@ export const memorySchedulerRows = (transact: Transact): SchedulerRows => ({
   // In the order in which they were made, which is that of their epochs.
   openTasks: () => transact(({ tables, now }) => [...tables.open.values()].map((task) => openTask(task, now))),
   mirror: (epoch, { placed, reaped }) =>
-    inFencedMemory(transact, epoch, ({ tables, now }) => {
+    inFencedMemory(transact, epoch, ({ tables, now, notify }) => {
+      const changed = [...placed.map(({ taskId }) => taskId), ...reaped].flatMap((id) => tables.tasks.get(id) ?? []);
       for (const { taskId, nodeId } of placed) {
         const task = tables.tasks.get(taskId);
         if (task !== undefined) Object.assign(task, { nodeId, refused: null });
       }
       for (const id of reaped) tables.reap(id, now);
+      // Postgres announces by itself where the server of a branch is.
+      for (const { kind, ownerId, projectId, nodeId } of changed)
+        if (kind === "database") notify(branchTopic, [ownerId, projectId, nodeId ?? []].flat().join(" "));
     }),
   refuse: (taskIds, reasons) =>
     transact(({ tables }) => {
@@ -64,7 +69,11 @@ const openTask = (task: MemoryTask, now: Date): OpenTask => ({
   ...{ channel: task.channel, epoch: task.epoch, desired: task.desired, drain_seconds: task.drainSeconds },
   ...{ spec_hash: task.specHash, memory_mb: task.memoryMb, cpu_millicores: task.cpuMillicores },
   ...{ pids_limit: task.pidsLimit, storage_mb: task.storageMb, reserved_memory_mb: task.reservedMemoryMb },
-  ...{ reserved_cpu_millicores: task.reservedCpuMillicores, node_selector: {}, pinned_to: null },
+  ...{ reserved_cpu_millicores: task.reservedCpuMillicores, node_selector: {}, pinned_to: task.pinnedTo },
   ...{ node_id: task.nodeId, refused: task.refused, os: null, architecture: null, artifact_size: null },
-  ...{ database_size_mb: null, has_dockerfile: false, waited_ms: now.getTime() - task.createdAt.getTime() },
+  ...{
+    database_size_mb: task.server?.sizeMb ?? null,
+    has_dockerfile: false,
+    waited_ms: now.getTime() - task.createdAt.getTime(),
+  },
 });

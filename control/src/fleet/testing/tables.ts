@@ -1,6 +1,7 @@
 import type { TaskKind } from "@svc/proto/kinds";
 import type { Deployment, Node, Task } from "../../stores/db/tables.ts";
 import { MemoryQueue } from "../../stores/work/testing/memory.ts";
+import type { DatabaseTaskSpec } from "../tasks/kinds/database.ts";
 
 /** A task, as far as leaders ask. */
 export interface MemoryTask {
@@ -15,6 +16,10 @@ export interface MemoryTask {
   readonly specHash: string;
   readonly cause: string | null;
   readonly createdAt: Date;
+  /** The only node that it can run on; null: any. */
+  readonly pinnedTo: string | null;
+  /** What the server of a database was asked for with; null: it is none. */
+  readonly server: DatabaseTaskSpec | null;
   memoryMb: number;
   cpuMillicores: number;
   pidsLimit: number;
@@ -45,6 +50,8 @@ export const usualLimits = {
 type Defaults =
   | "id"
   | "epoch"
+  | "pinnedTo"
+  | "server"
   | "desired"
   | "drainSeconds"
   | "nodeId"
@@ -120,8 +127,9 @@ export class MemoryTables {
     return `${code}000000-0000-4000-8000-${String(this.nextId++).padStart(12, "0")}`;
   }
 
-  insert(task: NewMemoryTask): MemoryTask {
+  insert(task: NewMemoryTask & Partial<Pick<MemoryTask, "pinnedTo" | "server">>): MemoryTask {
     const row: MemoryTask = {
+      ...{ pinnedTo: null, server: null },
       ...task,
       ...{
         id: this.id("t"),

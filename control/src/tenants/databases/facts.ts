@@ -1,3 +1,4 @@
+import type { DatabaseFailureCode } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { hasEnded, isHealthy } from "../../fleet/cluster/keys.ts";
@@ -10,10 +11,37 @@ import { holdsBranch } from "./changes/store.ts";
 import { roleConnectionLimit, serverResources } from "./limits.ts";
 import type { BranchFacts, ServerFacts } from "./steps.ts";
 
-export interface FoundBranch {
+/** What an owner's plan gives a branch. */
+export type BranchPlan = Pick<Plan, "db_connection_limit" | "db_size_mb" | "cpu_millicores">;
+
+/** A task that is or was the server of a branch. */
+export interface ServerRow
+  extends Pick<
+    Task,
+    "id" | "epoch" | "desired" | "node_id" | "refused" | "reaped_at" | "spec" | "memory_mb" | "cpu_millicores"
+  > {
+  age_ms: number;
+}
+
+/** A branch, and what is written down that decides its next step. */
+export interface BranchRow<P extends BranchPlan = Plan> {
+  branch: Branch;
+  plan: P;
+  /** For how long it has had its status. */
+  sinceMs: number;
+  projectGone: boolean;
+  suspended: boolean;
+  /** Those that are over included, the oldest first. */
+  servers: readonly ServerRow[];
+  /** The machine of its data was declared lost, or removed; see `nodeOfData`. */
+  nodeGone: boolean;
+  changing: boolean;
+}
+
+export interface FoundBranch<P extends BranchPlan = Plan> {
   branch: Branch;
   facts: BranchFacts;
-  plan: Plan;
+  plan: P;
   /** Of the server that is wanted, once it is placed; null before. */
   address: BranchAddress | null;
 }
@@ -23,6 +51,12 @@ export async function readBranchFacts(
   { db, fleet }: { db: Db; fleet: Pick<Fleet, "observation"> },
   id: string,
 ): Promise<FoundBranch | null> {
+  const row = await findBranchRow(db, id);
+  return row && foundBranch(row, fleet);
+}
+
+/** The part of it that is in Postgres. */
+export async function findBranchRow(db: Db, id: string): Promise<BranchRow | null> {
   const row = await db
     .selectFrom("database")
     .innerJoin("project", "project.id", "database.project_id")
@@ -37,29 +71,44 @@ export async function readBranchFacts(
     .executeTakeFirst();
   if (row === undefined) return null;
   const { owner_id, deleting_at, is_suspended, since_ms, ...branch } = row;
-  const [plan, tasks, changing] = await Promise.all([
+  const [plan, servers, changing] = await Promise.all([
     planOfUser(db, owner_id),
     listServers(db, id),
     holdsBranch(db, id),
   ]);
-  const lastNodeId = tasks.findLast(({ node_id }) => node_id !== null)?.node_id ?? null;
-  const open = tasks.filter(({ reaped_at }) => reaped_at === null);
+  return {
+    ...{ branch, plan, servers, changing },
+    ...{ sinceMs: since_ms, projectGone: deleting_at !== null, suspended: is_suspended },
+    nodeGone: await isNodeGone(db, nodeOfData(branch, servers)),
+  };
+}
+
+/** Where its last server was placed, also one that is over; null: none was. */
+const lastNodeOf = (servers: readonly Pick<ServerRow, "node_id">[]): string | null =>
+  servers.findLast(({ node_id }) => node_id !== null)?.node_id ?? null;
+
+/** The machine that has its data, or is about to. */
+export const nodeOfData = (
+  { node_id }: Pick<Branch, "node_id">,
+  servers: readonly Pick<ServerRow, "node_id">[],
+): string | null => node_id ?? lastNodeOf(servers);
+
+/** The same with what its server says of itself. */
+export function foundBranch<P extends BranchPlan>(
+  { branch, plan, sinceMs, projectGone, suspended, servers, nodeGone, changing }: BranchRow<P>,
+  fleet: Pick<Fleet, "observation">,
+): FoundBranch<P> {
+  const open = servers.filter(({ reaped_at }) => reaped_at === null);
   const wanted = open.find(({ desired }) => desired === "running");
   return {
-    branch,
-    plan,
-    address: wanted?.node_id ? { databaseId: id, nodeId: wanted.node_id, epoch: String(wanted.epoch) } : null,
+    ...{ branch, plan },
+    address: wanted?.node_id ? { databaseId: branch.id, nodeId: wanted.node_id, epoch: String(wanted.epoch) } : null,
     facts: {
-      status: branch.status,
-      sinceMs: since_ms,
-      projectGone: deleting_at !== null,
-      suspended: is_suspended,
+      ...{ status: branch.status, sinceMs, projectGone, suspended, nodeGone, changing },
       nodeId: branch.node_id,
-      lastNodeId,
-      nodeGone: await isNodeGone(db, branch.node_id ?? lastNodeId),
+      lastNodeId: lastNodeOf(servers),
       servers: open.map((task) => serverFacts(task, fleet, serverResources(branch.engine, plan))),
       ...tenantFacts(branch, plan),
-      changing,
     },
   };
 }
@@ -75,10 +124,8 @@ export const tenantFacts = (
   standsBy: branch.engine === "postgres" && branch.read_only_soft !== true,
 });
 
-type ServerTask = Task & { age_ms: number };
-
 /** Tasks that were made for it, those that are over included, the oldest first. */
-const listServers = (db: Db, databaseId: string): Promise<ServerTask[]> =>
+const listServers = (db: Db, databaseId: string): Promise<ServerRow[]> =>
   db
     .selectFrom("task")
     .selectAll()
@@ -88,8 +135,15 @@ const listServers = (db: Db, databaseId: string): Promise<ServerTask[]> =>
     .orderBy("epoch")
     .execute();
 
+/** Codes of failures that no other server on the same data gets over. */
+const lasting: ReadonlySet<string> = new Set<DatabaseFailureCode>([
+  "DATABASE_DATA_MISSING",
+  "DATABASE_VERSION_MISMATCH",
+  "DATABASE_SPEC_INVALID",
+]);
+
 function serverFacts(
-  task: ServerTask,
+  task: ServerRow,
   fleet: Pick<Fleet, "observation">,
   resources: ReturnType<typeof serverResources>,
 ): ServerFacts {
@@ -102,6 +156,7 @@ function serverFacts(
     refused: task.refused,
     state: isServing ? "serving" : seen !== null && hasEnded(seen.observed) ? "failed" : "starting",
     problem: seen?.failure?.message ?? null,
+    failsAgain: seen?.failure != null && lasting.has(seen.failure.code),
     ageMs: task.age_ms,
     readOnly: serverSpecOf(task).readOnly,
     outgrown: task.memory_mb !== resources.memoryMb || task.cpu_millicores !== resources.cpuMillicores,

@@ -1,17 +1,35 @@
 import type { DatabaseEngine } from "@svc/proto";
 import { type DatabaseTaskSpec, databaseTask } from "../../fleet/tasks/kinds/database.ts";
+import type { NewTask } from "../../fleet/tasks/kinds/kind.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch, Plan } from "../../stores/db/tables.ts";
-import { tenantFacts } from "./facts.ts";
+import { type BranchPlan, tenantFacts } from "./facts.ts";
 import { roleConnectionLimit, serverResources, serverSizeMb } from "./limits.ts";
 import { isToBeReadOnly } from "./steps.ts";
 
 /** Sessions of the platform's own, besides those of the tenant's role. */
 const platformSessions = 10;
 
+/** What is asked for: a server where the branch's data is, or anywhere while there is none. */
+export const serverTask = (
+  branch: Branch,
+  plan: BranchPlan & Pick<Plan, "node_selector">,
+  images: Readonly<Record<DatabaseEngine, string>>,
+  restore: DatabaseTaskSpec["restore"] = null,
+): NewTask<DatabaseTaskSpec> =>
+  databaseTask(branch, {
+    ...serverResources(branch.engine, plan),
+    image: images[branch.engine],
+    sizeMb: serverSizeMb(plan),
+    connections: roleConnectionLimit(plan) + platformSessions,
+    restore,
+    nodeSelector: plan.node_selector,
+    readOnly: isToBeReadOnly(tenantFacts(branch, plan)),
+  });
+
 /**
- * Asks for a server of the branch, in the caller's transaction: where its data is, or anywhere while there is none.
+ * Asks for a server of the branch, in the caller's transaction.
  *
  * @param options.restore what its volume begins with, as long as that has no data
  */
@@ -20,19 +38,6 @@ export const startServer = (
   branch: Branch,
   plan: Plan,
   images: Readonly<Record<DatabaseEngine, string>>,
-  { restore = null }: { restore?: DatabaseTaskSpec["restore"] } = {},
+  { restore }: { restore?: DatabaseTaskSpec["restore"] } = {},
 ): Promise<string> =>
-  insertTask(
-    tx,
-    { ...branch, pr_number: null },
-    databaseTask(branch, {
-      ...serverResources(branch.engine, plan),
-      image: images[branch.engine],
-      sizeMb: serverSizeMb(plan),
-      connections: roleConnectionLimit(plan) + platformSessions,
-      restore,
-      nodeSelector: plan.node_selector,
-      readOnly: isToBeReadOnly(tenantFacts(branch, plan)),
-    }),
-    { replica: 0 },
-  );
+  insertTask(tx, { ...branch, pr_number: null }, serverTask(branch, plan, images, restore), { replica: 0 });

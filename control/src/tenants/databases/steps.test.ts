@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type BranchFacts, dropWaitMs, nextBranchStep, provisioningMs, restartMs, type ServerFacts } from "./steps.ts";
 
 const server: ServerFacts = {
-  ...{ taskId: "t1", wanted: true, nodeId: "n1", refused: null, state: "serving", problem: null },
+  ...{ taskId: "t1", wanted: true, nodeId: "n1", refused: null, state: "serving", problem: null, failsAgain: false },
   ...{ ageMs: 1_000, outgrown: false, readOnly: false },
 };
 const facts: BranchFacts = {
@@ -75,6 +75,11 @@ describe("a branch that is ready", () => {
       when: "its server failed a while ago",
       change: ready({ servers: [{ ...server, state: "failed", ageMs: restartMs }] }),
       does: "removeServers",
+    },
+    {
+      when: "its server failed as the next one would",
+      change: ready({ servers: [{ ...server, state: "failed", failsAgain: true }] }),
+      does: "fail",
     },
     { when: "it has no server", change: ready({ servers: [] }), does: "startServer" },
     { when: "it has none since it moves", change: ready({ servers: [], changing: true }), does: "end" },

@@ -14,6 +14,8 @@ export interface ServerFacts {
   state: "starting" | "serving" | "failed";
   /** Why it failed, for people; null: it did not, or does not say. */
   problem: string | null;
+  /** Another one in its place would fail in the same way, until somebody has seen to it. */
+  failsAgain: boolean;
   /** For how long it has been asked for. */
   ageMs: number;
   /** It may take other than its owner's plan gives by now. */
@@ -79,6 +81,9 @@ export const restartMs = 30_000;
 const lostNode =
   "The machine that holds its data was declared lost. An operator can restore it from a copy (`svc admin db restore`); drop it to begin with an empty one.";
 
+const seeTo =
+  "An operator can bring back what is missing and have it tried again, or restore it from a copy (`svc admin db restore`).";
+
 /**
  * The next thing to do for a branch. Each step may be repeated, and rests on facts that its effect looks at again under the
  * branch's lock: so two workers, or one that was killed anywhere, do no harm. `ready` comes after a login alone, and a server
@@ -135,6 +140,7 @@ function provision({ sinceMs, tenantCurrent }: BranchFacts, server: ServerFacts)
 
 function maintain({ rotating, tenantCurrent }: BranchFacts, server: ServerFacts): BranchStep {
   if (server.state === "failed") {
+    if (server.failsAgain) return { do: "fail", reason: `${failedReason(server)} ${seeTo}` };
     return server.ageMs < restartMs
       ? { do: "wait", for: "a moment before the next try" }
       : { do: "removeServers", taskIds: [server.taskId] };

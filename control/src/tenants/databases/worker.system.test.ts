@@ -10,6 +10,7 @@ import type { Branch, Node, Project } from "../../stores/db/tables.ts";
 import { until } from "../../stores/etcd/testing.ts";
 import type { WorkOutcome } from "../../stores/work/queue.ts";
 import { ServerUnreachable } from "./admin-sql.ts";
+import { branchRows } from "./rows.ts";
 import { beginRotation, doubted, dropBranches, insertBranch, retryBranch } from "./store.ts";
 import { MemoryAdmin } from "./testing/memory-admin.ts";
 import { databaseWorker } from "./worker.ts";
@@ -60,7 +61,7 @@ async function work(): Promise<WorkOutcome | "waits"> {
     secrets: api.context.secrets,
     openLine,
     admin,
-    images: defaultDatabaseImages,
+    rows: branchRows(api.db, defaultDatabaseImages),
   });
   const outcome = await handler(item as never, stop.signal);
   return "retryAfterMs" in outcome && outcome.error === undefined ? "waits" : outcome;
@@ -129,6 +130,18 @@ test("a rotation reaches the server, and then is the password of the branch", as
   const password = now && openTenantPassword(api.context.secrets, now);
   expect([...admin.roles.values()]).toEqual([verifierOf("postgres", id, password ?? "")]);
   expect(admin.ended).toBe(1);
+});
+
+test("a branch whose data is gone is an error that says so, also when it was in use", async () => {
+  await work();
+  await observe({});
+  expect(await work()).toEqual({ state: "done" });
+  expect(await branch()).toMatchObject({ status: "ready" });
+  const failure = { code: "DATABASE_DATA_MISSING", message: "The data is not there.", exitCode: 77, oomKilled: false };
+  await observe({ statusSeq: 2, observed: "failed", health: null, failure });
+  expect(await work()).toEqual({ state: "done" });
+  expect(await branch()).toMatchObject({ status: "error", reason: expect.stringMatching(/not there.*db restore/) });
+  expect(await servers()).toMatchObject([{ desired: "removed" }]);
 });
 
 test("a suspension ends the server, and a resumption starts another where the data is", async () => {

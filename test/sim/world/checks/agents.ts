@@ -3,6 +3,7 @@ import { startWithinMs } from "@svc/control/fleet/agents/node-session";
 import { type Assign, Desired, Observed, type PlacementStatus, RunPhase, type RunStatus } from "@svc/proto/node";
 import type { AgentMachine } from "../../machines/agent.ts";
 import type { Container, ContainerWitness } from "../../machines/docker.ts";
+import type { DatabaseChecks } from "./databases.ts";
 import { Check } from "./seen.ts";
 
 /** What may be said of an attempt whose journal says so. */
@@ -22,12 +23,17 @@ export class AgentChecks extends Check implements ContainerWitness {
   readonly resyncs = new Map<string, number>();
   assignsSent = 0;
 
+  get databases(): DatabaseChecks {
+    return this.world.checks.databases;
+  }
+
   onAssignSent(): void {
     this.assignsSent += 1;
   }
 
   /** Called when an agent is about to journal an assignment that it has accepted. */
   onAssign(nodeId: string, chain: Chain, placements: ReadonlyMap<string, PlacementRecord>, assign: Assign): void {
+    this.world.checks.databases.onNamed(nodeId, assign);
     if (assign.clusterEpoch === chain.clusterEpoch) {
       const isBack = chain.resultsIn !== "" && BigInt(assign.resultsIn) < BigInt(chain.resultsIn);
       if (isBack) this.fail(8, `${nodeId} goes back from revision ${chain.resultsIn} to ${assign.resultsIn}`);

@@ -1,3 +1,4 @@
+import { databaseInvariants } from "./databases.ts";
 import { jobInvariants } from "./jobs.ts";
 
 /** An invariant that did not hold. */
@@ -49,4 +50,5 @@ export const invariants: Readonly<Record<number, string>> = {
   35: "what an edge says that it serves is what its Caddy serves",
   36: "whoever publishes by what it is told publishes what a look at everything would",
   ...jobInvariants,
+  ...databaseInvariants,
 };

@@ -50,7 +50,7 @@ export const database: Kind<DatabaseTaskSpec, "database"> = {
 };
 
 /** A server of a branch; pinned to where its data is, once that is known. */
-export const databaseTask = (
+export function databaseTask(
   branch: { engine: DatabaseEngine; node_id: string | null; role_connection_limit: number | null; generation: number },
   {
     image,
@@ -67,14 +67,16 @@ export const databaseTask = (
     restore?: DatabaseTaskSpec["restore"];
     nodeSelector: Record<string, string>;
   },
-): NewTask<DatabaseTaskSpec> => ({
-  spec: {
-    ...{ kind: "database", engine: branch.engine, image, sizeMb, connections, readOnly },
-    ...{ generation: branch.generation, restore },
-    // Until its role was made once, nobody has had anything there, and a first try that failed may be tried again. From then
-    // on data that is missing where it was is a failure, and never made anew.
-    init: branch.role_connection_limit === null && restore === null,
-  },
-  ...rest,
-  ...(branch.node_id !== null && { pinnedTo: branch.node_id }),
-});
+): NewTask<DatabaseTaskSpec> {
+  return {
+    spec: {
+      ...{ kind: "database", engine: branch.engine, image, sizeMb, connections, readOnly },
+      ...{ generation: branch.generation, restore },
+      // Until its role was made once, nobody has had anything there, and a first try that failed may be tried again. From then
+      // on data that is missing where it was is a failure, and never made anew.
+      init: branch.role_connection_limit === null && restore === null,
+    },
+    ...rest,
+    ...(branch.node_id !== null && { pinnedTo: branch.node_id }),
+  };
+}

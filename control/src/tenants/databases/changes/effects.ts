@@ -12,14 +12,16 @@ import { beginCopy, endCopies, endCopy, keepCopies } from "../copies/store.ts";
 import type { FoundBranch } from "../facts.ts";
 import { startServer } from "../servers.ts";
 import { doubted, hasNoServer, lockBranch, moveBranch, wakeBranch } from "../store.ts";
-import { isSameTenant, type TenantWorkDeps, tenantWork } from "../tenant-work.ts";
+import { isSameTenant, tenantRows } from "../tenant-rows.ts";
+import { type TenantWorkDeps, tenantWork } from "../tenant-work.ts";
 import { findOwnVolume, keepVolumes } from "../volumes/store.ts";
 import type { FoundChange } from "./facts.ts";
 import { copyHours, volumeHours } from "./kept.ts";
 import type { ChangeStep } from "./steps.ts";
 import { endChange, lockChange, moveChange, setUndoing, takeVolume } from "./store.ts";
 
-export interface ChangeDeps extends TenantWorkDeps {
+export interface ChangeDeps extends Omit<TenantWorkDeps, "rows"> {
+  db: Db;
   /** What new servers run in. */
   images: Readonly<Record<DatabaseEngine, string>>;
   log: Log;
@@ -31,7 +33,7 @@ const copiedWaitMs = 2_000;
 /** Does one step. What it writes is written only while the change is where it was, under the lock of its branch. */
 export function changeEffects(deps: ChangeDeps) {
   const { db, admin, images, log } = deps;
-  const { onServer, bringTenant, isLetIn } = tenantWork(deps);
+  const { onServer, bringTenant, isLetIn } = tenantWork({ ...deps, rows: tenantRows(db) });
 
   const say = ({ change }: FoundChange, to: string, why?: string) =>
     log.info(

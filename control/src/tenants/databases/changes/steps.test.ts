@@ -17,7 +17,7 @@ import {
 } from "./steps.ts";
 
 const server: ServerFacts = {
-  ...{ taskId: "t1", wanted: true, nodeId: "n1", refused: null, state: "serving", problem: null },
+  ...{ taskId: "t1", wanted: true, nodeId: "n1", refused: null, state: "serving", problem: null, failsAgain: false },
   ...{ ageMs: 60_000, outgrown: false, readOnly: false },
 };
 const copy: CopyFacts = {

@@ -10,6 +10,7 @@ import type { TestUser } from "../../../http/testing.ts";
 import type { Branch, Change, Node } from "../../../stores/db/tables.ts";
 import { until } from "../../../stores/etcd/testing.ts";
 import { beginCopy } from "../copies/store.ts";
+import { branchRows } from "../rows.ts";
 import { insertBranch, lockBranch } from "../store.ts";
 import { MemoryAdmin } from "../testing/memory-admin.ts";
 import { upgradeServers } from "../upgrades/round.ts";
@@ -51,6 +52,7 @@ const copies = () => world.api.db.selectFrom("database_copy").selectAll().where(
 const parts = () => ({
   ...{ ...world.deps, secrets: world.api.context.secrets, openLine: async () => new PassThrough(), admin },
   images: defaultDatabaseImages,
+  rows: branchRows(world.api.db, defaultDatabaseImages),
 });
 
 const item = (payload: object) =>

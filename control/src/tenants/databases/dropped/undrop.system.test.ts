@@ -10,6 +10,7 @@ import type { Branch, Node, Project } from "../../../stores/db/tables.ts";
 import { until } from "../../../stores/etcd/testing.ts";
 import { deleteRows } from "../../projects/teardown/worker.ts";
 import { changeWorker } from "../changes/worker.ts";
+import { branchRows } from "../rows.ts";
 import { beginRotation, buryBranch, dropBranches, lockBranch } from "../store.ts";
 import { newBranch } from "../testing/branch.ts";
 import { MemoryAdmin } from "../testing/memory-admin.ts";
@@ -86,6 +87,7 @@ async function copy(): Promise<string> {
 const parts = () => ({
   ...{ ...world.deps, secrets: world.api.context.secrets, openLine: async () => new PassThrough(), admin },
   images: defaultDatabaseImages,
+  rows: branchRows(world.api.db, defaultDatabaseImages),
 });
 const item = (payload: object) =>
   ({ ...{ id: 1, kind: "", key: id, attempt: 1, maxAttempts: 20, ageMs: 200_000 }, payload }) as never;

@@ -1,0 +1,129 @@
+import type { DatabaseEngine } from "@svc/proto";
+import type { UpdateObject } from "kysely";
+import { dropAlert } from "../../fleet/alerts/raise.ts";
+import { taskTopic } from "../../fleet/cluster/topics.ts";
+import { lockTasks, removeTasks } from "../../fleet/tasks/change.ts";
+import type { TaskResources } from "../../fleet/tasks/kinds/kind.ts";
+import { holdPlanOfUser } from "../../identity/plans/of-user.ts";
+import type { Database } from "../../stores/db/gen/tables.ts";
+import { notify } from "../../stores/db/notify.ts";
+import type { Db } from "../../stores/db/pool.ts";
+import type { Branch } from "../../stores/db/tables.ts";
+import { holdsBranch } from "./changes/store.ts";
+import { type BranchPlan, type BranchRow, findBranchRow } from "./facts.ts";
+import { startServer } from "./servers.ts";
+import { buryBranch, doubted, dropBranches, lockBranch, mayStartServer, moveBranch } from "./store.ts";
+import { isSameTenant, type TenantRows, tenantRows } from "./tenant-rows.ts";
+import { placeVolume } from "./volumes/store.ts";
+
+/** A branch with the status that it had when it was read. */
+export type BranchAt = Pick<Branch, "id" | "status">;
+
+/**
+ * What work on branches asks of Postgres. Each change is one transaction that looks again at what it rests on, as long as the branch
+ * has the status that it was read with: otherwise it does nothing. Each may be repeated.
+ */
+export interface BranchRows extends TenantRows {
+  /** Null: it is no more. */
+  find(id: string): Promise<BranchRow<BranchPlan> | null>;
+  /** Its data is on that node. */
+  pin(of: BranchAt, nodeId: string): Promise<void>;
+  /** It gets a server, by the plan of its owner now, unless one is there that is not over; see `mayStartServer`. */
+  startServer(of: BranchAt): Promise<void>;
+  removeServers(of: BranchAt, taskIds: readonly string[]): Promise<void>;
+  /** Whoever has the password of `read` was let in: it is ready. False: it is not, since that is another one's by now. */
+  proven(read: Branch): Promise<boolean>;
+  /** Its own password is refused: whatever was made there is made again. */
+  refused(of: BranchAt): Promise<void>;
+  /** The server gets what its owner's plan gives now. */
+  resizeServer(taskId: string, resources: TaskResources): Promise<void>;
+  /** False: what it is at is not the worker's to say any more. */
+  fail(of: BranchAt, reason: string): Promise<boolean>;
+  /** All branches of a project are to go. */
+  beginDrop(projectId: string): Promise<void>;
+  /** It is no more; what it has on a node is kept for so many hours. False: it is there still. */
+  bury(of: BranchAt, kept: { nodeId: string | null; keptHours: number }): Promise<boolean>;
+}
+
+/** @param images what new servers run in */
+export function branchRows(db: Db, images: Readonly<Record<DatabaseEngine, string>>): BranchRows {
+  /** Runs `act` with the branch held, if it has the status that it was read with; false: it has not, or `act` says so. */
+  const locked = ({ id, status }: BranchAt, act: (tx: Db, branch: Branch) => Promise<unknown>): Promise<boolean> =>
+    db.transaction().execute(async (tx) => {
+      const branch = await lockBranch(tx, id);
+      return branch?.status === status && (await act(tx, branch)) !== false;
+    });
+
+  const columns = (tx: Db, id: string, change: UpdateObject<Database, "database">) =>
+    tx.updateTable("database").set(change).where("id", "=", id).execute();
+
+  return {
+    ...tenantRows(db),
+    find: (id) => findBranchRow(db, id),
+
+    pin: async (of, nodeId) =>
+      void (await locked(of, async (tx, { id, generation }) => {
+        await columns(tx, id, { node_id: nodeId });
+        await placeVolume(tx, { databaseId: id, generation, nodeId });
+      })),
+
+    startServer: ({ id, status }) =>
+      db.transaction().execute(async (tx) => {
+        const owner = await tx
+          .selectFrom("database")
+          .innerJoin("project", "project.id", "database.project_id")
+          .select("project.owner_id")
+          .where("database.id", "=", id)
+          .executeTakeFirst();
+        if (owner === undefined) return;
+        // The user comes before the branch in the order of locks.
+        const plan = await holdPlanOfUser(tx, owner.owner_id);
+        const branch = await lockBranch(tx, id);
+        if (branch?.status === status && (await mayStartServer(tx, branch)))
+          await startServer(tx, branch, plan, images);
+      }),
+
+    removeServers: async (of, taskIds) => void (await locked(of, (tx) => removeTasks(tx, taskIds))),
+
+    proven: (read) =>
+      locked(
+        read,
+        async (tx, now) => isSameTenant(read, now) && (await moveBranch(tx, now.id, { from: now.status, to: "ready" })),
+      ),
+
+    refused: async (of) => void (await locked(of, async (tx, { id }) => void (await columns(tx, id, doubted)))),
+
+    resizeServer: (taskId, resources) =>
+      db.transaction().execute(async (tx) => {
+        const { memoryMb, cpuMillicores, pidsLimit, reservedMemoryMb, reservedCpuMillicores } = resources;
+        await lockTasks(tx, [taskId]);
+        await tx
+          .updateTable("task")
+          .set({
+            ...{ memory_mb: memoryMb, cpu_millicores: cpuMillicores, pids_limit: pidsLimit },
+            ...{ reserved_memory_mb: reservedMemoryMb, reserved_cpu_millicores: reservedCpuMillicores },
+          })
+          .where("id", "=", taskId)
+          .where("desired", "=", "running")
+          .execute();
+        await notify(tx, taskTopic);
+      }),
+
+    fail: (of, reason) =>
+      locked(
+        of,
+        async (tx, { id, status }) =>
+          // What a restore or a move does with it is theirs to tell.
+          !(await holdsBranch(tx, id)) && (await moveBranch(tx, id, { from: status, to: "error", reason })),
+      ),
+
+    beginDrop: (projectId) => db.transaction().execute((tx) => dropBranches(tx, [projectId])),
+
+    bury: (of, kept) =>
+      locked(of, async (tx, branch) => {
+        await buryBranch(tx, branch, kept);
+        for (const event of ["databaseFailing", "backupFailed"] as const)
+          await dropAlert(tx, { projectId: branch.project_id, event, subject: branch.channel });
+      }),
+  };
+}

@@ -1,0 +1,44 @@
+import type { Mutant } from "./mutants.ts";
+
+/** Bugs of what is done for databases. */
+export const databaseMutants = {
+  D1: {
+    breaks: "a database gets its next server while the one before may run still",
+    patches: {
+      nextBranchStep: (real) => (facts) => {
+        const step = real(facts);
+        return step.do === "wait" && step.for === "the server before to end" ? { do: "startServer" } : step;
+      },
+      hasNoServer: (real) => (tx, branch) =>
+        real(tx, branch) || tx.tables.branches.serversOf(branch.id).every(({ desired }) => desired === "removed"),
+    },
+  },
+  D3: {
+    breaks: "a database's server starts after a reboot although nobody has named it since",
+    patches: { nextStep: (real) => (view, kind) => real({ ...view, isGranted: true }, kind) },
+  },
+  D4: {
+    breaks: "data that is missing is made anew, also for a database that was in use",
+    patches: {
+      databaseTask:
+        (real) =>
+        (...args) => {
+          const task = real(...args);
+          return { ...task, spec: { ...task.spec, init: true } };
+        },
+    },
+  },
+  D6: {
+    breaks: "another password is kept before the server has it, and nobody looks whether it came to it",
+    patches: {
+      tenantWork: (real) => (deps) => {
+        const quiet = real({ ...deps, rows: { ...deps.rows, cutOff: async () => {} } });
+        return { ...real(deps), bring: async (...args) => void quiet.bring(...args).catch(() => {}) };
+      },
+    },
+  },
+  D11: {
+    breaks: "the volume of a dropped database goes before its time",
+    patches: { volumesToRemove: (real) => (volumes) => real(volumes.map((each) => ({ ...each, isDue: each.isOver }))) },
+  },
+} satisfies Record<string, Mutant>;
