@@ -5,6 +5,7 @@ import type { Mutant } from "./mutants.ts";
 export const jobMutants = {
   J1: {
     breaks: "a clock that was away makes up for every instant of a job that was missed",
+    foundBySeed: 24,
     patches: {
       clockStep: (real) => (job, now) => {
         const fireAt = job.next_fire_at;
@@ -44,6 +45,7 @@ export const jobMutants = {
   },
   J4: {
     breaks: "what a job does next counts from now, and what passed meanwhile is forgotten",
+    foundBySeed: 24,
     patches: {
       clockStep: (real) => (job, now) => {
         const fireAt = job.next_fire_at;

@@ -1,13 +1,13 @@
 import type { OpenAttempt } from "@svc/control/fleet/tasks/owners/owner";
+import type { MemoryTransaction } from "@svc/control/fleet/testing/tables";
 import { Refused } from "@svc/control/stores/refused";
 import type { Definition } from "@svc/control/tenants/jobs/definitions/rules";
 import { requestScheduled } from "@svc/control/tenants/jobs/testing/memory/change";
 import { requestCancel, requestRun } from "@svc/control/tenants/jobs/testing/memory/request";
-import { isJobRunOver } from "@svc/proto";
 import type { Replica } from "../control/replica.ts";
 import { transactOf } from "../control/transact.ts";
 import { hashText } from "../kernel/random.ts";
-import type { SiteRow, Tables } from "../stores/postgres.ts";
+import { DatabaseError, type SiteRow, type Tables } from "../stores/postgres.ts";
 import type { Deed } from "./schedule.ts";
 import type { World } from "./world.ts";
 
@@ -18,7 +18,7 @@ const names = ["report", "mail"] as const;
 export function defineJobs({ random }: World, tables: Tables, deploymentId: string, site: SiteRow): void {
   const ofSite = random.fork(`jobs of ${site.host}`);
   const own = random.fork(`jobs of ${deploymentId}`);
-  const most = ofSite.int(0, names.length);
+  const most = ofSite.pick([0, 1, 2, 2]);
   const definitions = names.slice(0, most).flatMap((name): Definition[] =>
     own.chance(0.15)
       ? []
@@ -90,31 +90,40 @@ export function actOnJobs(
     });
     return;
   }
-  if (!replica.process.alive) return;
-  const asked = transactOf(replica)((tx) => {
+  ask(replica, (tx) => {
     const { jobs } = tx.tables;
     const live = [...jobs.jobs.values()].filter(({ retired_at }) => retired_at === null);
     const job = live[a % Math.max(live.length, 1)];
     if (kind === "cancelRun") {
-      const open = [...jobs.runs.values()].filter(({ status }) => !isJobRunOver(status));
+      const open = [...jobs.open.values()];
       const run = open[a % Math.max(open.length, 1)];
       if (run !== undefined) requestCancel(tx, run.project_id, run.id);
     } else if (job === undefined) return;
-    else if (kind === "runJob") requestRun(tx, job.project_id, job.id, null);
-    else {
+    else if (kind === "runJob") {
+      const { run } = requestRun(tx, job.project_id, job.id, null);
+      // Whoever changes their mind does so while it is on its way.
+      const cancel = () => ask(replica, (later) => void requestCancel(later, run.project_id, run.id));
+      if (x < 0.4) kernel.at(ms % 8_000, "run canceled", cancel);
+    } else {
       world.checks.jobs.onSaid(job, x < 0.6);
       requestScheduled(tx, job.project_id, job.id, x < 0.6);
     }
   });
-  asked.catch((error: unknown) => {
-    if (!(error instanceof Refused)) kernel.note(() => `operator: ${error}`);
+}
+
+/** What somebody asks of a replica for, which may refuse it, or not answer. */
+function ask(replica: Replica, work: (tx: MemoryTransaction<Tables>) => void): void {
+  if (!replica.process.alive) return;
+  transactOf(replica)(work).catch((error: unknown) => {
+    if (!(error instanceof Refused || error instanceof DatabaseError)) replica.process.onUncaught(error);
   });
 }
 
 /** Owners switch all jobs off, so that everything comes to rest. */
 export function restJobs(world: World): void {
-  const { tables, kernel } = { tables: world.postgres.tables, kernel: world.kernel };
-  const tx = { tables, now: world.postgres.now(), notify() {} };
+  const { postgres, kernel } = world;
+  const { tables } = postgres;
+  const tx = { tables, now: postgres.now(), notify() {} };
   for (const job of [...tables.jobs.jobs.values()]) {
     world.checks.jobs.onSaid(job, false);
     requestScheduled(tx, job.project_id, job.id, false);

@@ -78,7 +78,7 @@ const kinds = {
   uncordonEdge: 0.6,
   joinTwice: 0.3,
   // Owners of scheduled jobs.
-  runJob: 5,
+  runJob: 6,
   cancelRun: 2.5,
   switchJob: 1,
   awayPostgres: 0.3,
