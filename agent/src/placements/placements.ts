@@ -180,10 +180,8 @@ export function createPlacements(options: {
       );
       for (const id of gone) forget(id);
       for (const { placementId, reason } of decision.rejects) log.warn({ placementId, reason }, "placement rejected");
-      for (const id of decision.orphans) {
-        // A removed one that control no longer names is settled on both sides.
-        if (all.get(id)?.task.record().status.observed === Observed.REMOVED) forget(id);
-      }
+      // A removed one that control does not name here is forgotten at the next survey: a later part may name it still, and what
+      // was said of it must not begin anew.
       return create(AppliedSchema, { resultsIn: decision.chain.resultsIn, rejects: decision.rejects });
     },
 

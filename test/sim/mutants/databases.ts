@@ -4,6 +4,7 @@ import type { Mutant } from "./mutants.ts";
 export const databaseMutants = {
   D1: {
     breaks: "a database gets its next server while the one before may run still",
+    foundBySeed: 1_016,
     patches: {
       nextBranchStep: (real) => (facts) => {
         const step = real(facts);
@@ -15,10 +16,12 @@ export const databaseMutants = {
   },
   D3: {
     breaks: "a database's server starts after a reboot although nobody has named it since",
+    foundBySeed: 1_008,
     patches: { nextStep: (real) => (view, kind) => real({ ...view, isGranted: true }, kind) },
   },
   D4: {
     breaks: "data that is missing is made anew, also for a database that was in use",
+    foundBySeed: 1_024,
     patches: {
       databaseTask:
         (real) =>
@@ -30,6 +33,7 @@ export const databaseMutants = {
   },
   D6: {
     breaks: "another password is kept before the server has it, and nobody looks whether it came to it",
+    foundBySeed: 1_027,
     patches: {
       tenantWork: (real) => (deps) => {
         const quiet = real({ ...deps, rows: { ...deps.rows, cutOff: async () => {} } });
@@ -39,6 +43,7 @@ export const databaseMutants = {
   },
   D11: {
     breaks: "the volume of a dropped database goes before its time",
+    foundBySeed: 1_003,
     patches: { volumesToRemove: (real) => (volumes) => real(volumes.map((each) => ({ ...each, isDue: each.isOver }))) },
   },
 } satisfies Record<string, Mutant>;

@@ -75,7 +75,7 @@ export function actOnDatabases(world: World, kind: DatabaseDeed, { a, b, ms, x }
     case "rotateDatabase":
       ofBranch((tx, { id, status }) => {
         if (status !== "ready") return;
-        beginRotation(tx, id, virtualSecrets.seal(passwordBy(world.databaseRandom), pendingSecretAad(id)));
+        beginRotation(tx, id, virtualSecrets.seal(somePassword(world.databaseRandom), pendingSecretAad(id)));
       });
       return;
     case "dropDatabase":
@@ -136,14 +136,14 @@ function create(world: World, tx: Tx, index: number, engine: "postgres" | "maria
   const random = world.databaseRandom;
   const digits = (count: number) => Array.from({ length: count }, () => random.int(0, 15).toString(16)).join("");
   const id = `${digits(8)}-${digits(4)}-4${digits(3)}-8${digits(3)}-${digits(12)}`;
-  const seal = (aad: string) => virtualSecrets.seal(passwordBy(random), aad);
+  const seal = (aad: string) => virtualSecrets.seal(somePassword(random), aad);
   const secrets = { admin_secret: seal(adminSecretAad(id)), secret: seal(tenantSecretAad(id)) };
   insertBranch(tx, { id, project_id: projectId, channel: "production", engine, ...secrets });
   const row = branches.rows.get(id);
   if (row !== undefined) wakeBranch(tx, row);
 }
 
-const passwordBy = (random: Random): Buffer => Buffer.from(`password ${random.next()}`);
+const somePassword = (random: Random): Buffer => Buffer.from(`password ${random.next()}`);
 
 const change = (replica: Replica, work: (tx: Tx) => void): void =>
   enter(replica.process, () => void transactOf(replica)((tx) => work(tx)).catch(() => {}));
