@@ -66,6 +66,8 @@ export function virtualTransport(
     async stream(method, signal, _timeoutMs, _header, input) {
       const inbox = createInbox<MessageShape<typeof method.output>>();
       const hear = (act: () => void): void => void (!scope.isOver && enter(process, act));
+      // Whoever gave up before it was opened: no event of that comes any more.
+      if (signal?.aborted) throw new ConnectError("canceled", Code.Canceled);
       const stream: Stream | null = on.open(replicaAt(endpoints.current()), {
         message: (message) =>
           hear(() => {

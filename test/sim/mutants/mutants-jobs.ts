@@ -31,6 +31,7 @@ export const jobMutants = {
   },
   J3: {
     breaks: "overlap looks past a run of whose attempt nobody hears",
+    foundBySeed: 5,
     patches: {
       nextJobRunStep: (real) => {
         const lost = new Map<string, string>();

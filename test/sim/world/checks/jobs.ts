@@ -58,6 +58,11 @@ export class JobChecks extends Check {
     return this.tables.attempts.has(attemptId);
   }
 
+  /** Its outcome is written down: what its record says from now on is nobody's concern. */
+  isConcluded(attemptId: string): boolean {
+    return (this.tables.attempts.get(attemptId)?.outcome ?? null) !== null;
+  }
+
   /** Called after every transaction. */
   onRows = (): void => {
     const { jobs, runs, open } = this.tables;
