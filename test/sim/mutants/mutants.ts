@@ -6,7 +6,7 @@ import { granted, type Validity } from "@svc/control/stores/etcd/validity";
 import { type Footing, soundFooting } from "../machines/footing.ts";
 import { databaseMutants } from "./databases.ts";
 import type { Patches } from "./door.ts";
-import { jobMutants } from "./mutants-jobs.ts";
+import { jobMutants } from "./jobs.ts";
 
 /** A bug that somebody could make. */
 export interface Mutant {
