@@ -69,7 +69,7 @@ const mutants = {
   },
   M4: {
     breaks: "control that was started anew takes release commands that are under way for such as never started",
-    foundBySeed: 140,
+    foundBySeed: 146,
     patches: {
       nextDeployStep: (real) => (facts) => {
         const { run } = facts.release;
@@ -130,7 +130,7 @@ const mutants = {
   },
   M9: {
     breaks: "the holder of a lease counts from when the answer came",
-    foundBySeed: 50_065,
+    foundBySeed: 50_089,
     patches: {
       answered: (real) => (validity, ttlSeconds, nowMs) => {
         const next = real(validity, ttlSeconds, nowMs);
@@ -140,7 +140,7 @@ const mutants = {
   },
   M10: {
     breaks: "control does not begin anew when an agent asks for it",
-    foundBySeed: 30_003,
+    foundBySeed: 200_038,
     patches: {
       assignAnswered: (real) => (outbox, answer) =>
         answer.resync ? { ...outbox, waitsFor: null } : real(outbox, answer),
@@ -194,7 +194,7 @@ const mutants = {
   },
   M15: {
     breaks: "a container that has not started yet is taken for one that never will, and its gate is not shut",
-    foundBySeed: 20_389,
+    foundBySeed: 20_477,
     patches: {
       judge: (real) => (situation) => (real(situation) === "shut" ? "never" : real(situation)),
       nextRun: (real) => (record, event) => {
@@ -205,7 +205,7 @@ const mutants = {
   },
   M16: {
     breaks: "the engine removes the container of a command when it ends, and its absence counts as never started",
-    foundBySeed: 40,
+    foundBySeed: 46,
     patches: {
       nextRun: (real) => (record, event) => {
         const isGone = event.kind === "recovered" && event.container === "absent" && record.state === "start-sent";
@@ -239,7 +239,7 @@ const mutants = {
   },
   M20: {
     breaks: "an edge takes a complete table that is older than what it has",
-    foundBySeed: 77,
+    foundBySeed: 89,
     patches: {
       decide: (real) => (known, whole, message) => {
         const decision = real(known, whole, message);
