@@ -13,10 +13,11 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
       timer[Symbol.dispose]();
       reject(signal?.reason);
     };
-    const leave = signal && onAbort(signal, stop);
+    let leave: (() => void) | undefined;
     const timer = clock.after(ms, () => {
       leave?.();
       resolve();
     });
+    leave = signal && onAbort(signal, stop);
   });
 }

@@ -36,8 +36,8 @@ export function createWake(clock: Clock): Wake {
           waiting.delete(done);
           resolve(take());
         };
-        const leave = onAbort(stop, done);
         const timer = clock.after(timeoutMs, done);
+        const leave = onAbort(stop, done);
         waiting.add(done);
       });
     },

@@ -126,13 +126,14 @@ export function dial<S extends Service>(
  */
 export function unary<T>(call: (callback: requestCallback<T>) => ClientUnaryCall, signal?: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
-    const leave = signal && onAbort(signal, () => started.cancel());
+    let leave: (() => void) | undefined;
     const started = call((error, reply) => {
       leave?.();
       if (error) reject(error);
       else if (reply === undefined) reject(new Error("grpc reply without a message"));
       else resolve(reply);
     });
+    leave = signal && onAbort(signal, () => started.cancel());
     if (signal?.aborted) started.cancel();
   });
 }
