@@ -182,6 +182,16 @@ describe.each([
       expect(await read(id)).toMatchObject({ tenant_at: null, tenant_doubts: before.tenant_doubts + 1 });
     });
 
+    test("is looked at again once it is doubted: whoever doubts it may not be at work on it any more", async () => {
+      const { id } = await placed();
+      const before = await read(id);
+      await stage.set(id, { status: "ready" });
+      expect(await stage.works(id)).toBe(0);
+      await stage.rows.cutOff(before);
+      expect(await read(id)).toMatchObject({ tenant_at: null, tenant_doubts: before.tenant_doubts + 1 });
+      expect(await stage.works(id)).toBe(1);
+    });
+
     test("is doubted when somebody has doubted the tenant meanwhile", async () => {
       const { id } = await placed();
       const before = await read(id);

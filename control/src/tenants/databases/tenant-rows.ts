@@ -2,13 +2,13 @@ import { sql, type UpdateObject } from "kysely";
 import type { Database } from "../../stores/db/gen/tables.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch } from "../../stores/db/tables.ts";
-import { doubted, lockBranch } from "./store.ts";
+import { doubted, lockBranch, wakeBranch } from "./store.ts";
 
 /**
  * What is written down of what came of a password that was brought to a branch's server. `read` is the branch as it was before.
  * Not the same any more is one that somebody else moved, or whose password was replaced, by its owner or by another master key:
  * the server may then have one of before, also from a worker that had stalled, so the tenant is doubted, and given the right one
- * in any case.
+ * in any case: it is looked at again.
  */
 export interface TenantRows {
   /** Nobody knows whether it arrived: nothing is written of a branch that is the same still. */
@@ -27,7 +27,10 @@ export function tenantRows(db: Db): TenantRows {
     db.transaction().execute(async (tx) => {
       const now = await lockBranch(tx, read.id);
       const set = now && change(isSameBranch(read, now), now);
-      if (now && set) await tx.updateTable("database").set(set).where("id", "=", now.id).execute();
+      if (now === null || set === null) return;
+      await tx.updateTable("database").set(set).where("id", "=", now.id).execute();
+      // Somebody else may have its work by now, and have ended it.
+      if (set === doubted) await wakeBranch(tx, now.id);
     });
   return {
     cutOff: (read) => lookAgain(read, (isSame) => (isSame ? null : doubted)),

@@ -6,7 +6,15 @@ import { type BranchPlan, type BranchRow, nodeOfData, type ServerRow } from "../
 import type { BranchAt, BranchRows } from "../../rows.ts";
 import { serverTask } from "../../servers.ts";
 import { isSameBranch, isSameTenant } from "../../tenant-rows.ts";
-import { type DatabaseTables, dropBranches, hasNoServer, moveBranch, type Tx, volumeKey } from "./tables.ts";
+import {
+  type DatabaseTables,
+  dropBranches,
+  hasNoServer,
+  moveBranch,
+  type Tx,
+  volumeKey,
+  wakeBranch,
+} from "./tables.ts";
 
 /** What servers run in. */
 export const memoryImages = { postgres: "svc/postgres", mariadb: "svc/mariadb" } as const;
@@ -29,8 +37,10 @@ export function memoryBranchRows(transact: Transact<DatabaseTables>): BranchRows
       const now = branches.rows.get(read.id);
       if (now === undefined) return;
       const set = isSameBranch(read, now) ? same(now, tx.now) : "doubted";
-      if (set === "doubted") branches.doubt(now.id);
-      else if (set !== null) branches.change(now.id, set);
+      if (set === "doubted") {
+        branches.doubt(now.id);
+        wakeBranch(tx, now);
+      } else if (set !== null) branches.change(now.id, set);
       told(tx, now);
     });
 
