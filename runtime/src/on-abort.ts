@@ -1,6 +1,6 @@
 /**
  * Callbacks by signal. Node looks through all listeners of a signal for each that comes: with a call or a pause of each of five thousand
- * sessions on the signal of one connection, that is a third of what control does.
+ * sessions on the signal of one connection, that was a tenth of what control did.
  */
 const waiting = new WeakMap<AbortSignal, { callbacks: Set<() => void>; run: () => void }>();
 

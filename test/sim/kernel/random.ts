@@ -45,3 +45,6 @@ export function createRandom(seed: number): Random {
     fork: (name) => createRandom(hashText(name, start)),
   };
 }
+
+/** One of a list, by any number; undefined: it is empty. */
+export const at = <T>(of: readonly T[], index: number): T | undefined => of[index % Math.max(of.length, 1)];

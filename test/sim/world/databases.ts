@@ -11,7 +11,7 @@ import { virtualSecrets } from "../control/database-admin.ts";
 import type { Replica } from "../control/replica.ts";
 import { transactOf } from "../control/transact.ts";
 import { enter } from "../kernel/ports.ts";
-import type { Random } from "../kernel/random.ts";
+import { at, type Random } from "../kernel/random.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Deed } from "./schedule.ts";
 import type { World } from "./world.ts";
@@ -43,8 +43,6 @@ export interface ServerTrouble {
 }
 
 export const isDatabaseDeed = (kind: string): kind is DatabaseDeed => kind in databaseDeeds || kind in databaseRates;
-
-const at = <T>(of: readonly T[], index: number): T | undefined => of[index % Math.max(of.length, 1)];
 
 /** Does one thing to databases, their servers, or the gates before them. */
 export function actOnDatabases(world: World, kind: DatabaseDeed, { a, b, ms, x }: Deed): void {

@@ -1,14 +1,13 @@
 import { redeem } from "@svc/control/fleet/nodes/rules";
 import { request } from "../control/lifecycle.ts";
 import type { Replica } from "../control/replica.ts";
+import { at } from "../kernel/random.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Tables } from "../stores/postgres.ts";
 import { actOnDatabases, isDatabaseDeed } from "./databases.ts";
 import { actOnJobs, defineJobs } from "./jobs.ts";
 import type { Deed } from "./schedule.ts";
 import type { World } from "./world.ts";
-
-const at = <T>(of: readonly T[], index: number): T | undefined => of[index % Math.max(of.length, 1)];
 
 /** Does one thing to the world. */
 export function act(world: World, deed: Deed): void {

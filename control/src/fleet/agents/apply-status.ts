@@ -2,6 +2,7 @@ import { clip, limits, stripControl } from "@svc/proto";
 import type { PlacementStatus } from "@svc/proto/node";
 import { HealthState, Observed } from "@svc/proto/node";
 import { realtimePackage } from "@svc/proto/realtime";
+import { uuid } from "../../stores/db/uuid.ts";
 import type { ObservationValue, PlacementValue } from "../cluster/keys.ts";
 
 const observedWords: ReadonlyMap<number, ObservationValue["observed"]> = new Map([
@@ -17,7 +18,6 @@ const observedWords: ReadonlyMap<number, ObservationValue["observed"]> = new Map
   [Observed.REJECTED, "rejected"],
   [Observed.REMOVED, "removed"],
 ]);
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** A sentence for the timeline. */
 const limitsProblemBytesMax = 300;
 const crashReasonBytesMax = 1_000;

@@ -1,12 +1,11 @@
 import { sql } from "kysely";
 import type { Db } from "../../stores/db/pool.ts";
+import { uuid } from "../../stores/db/uuid.ts";
 import { goneTopic } from "../cluster/topics.ts";
 
 export async function announceGone(db: Db, projectId: string): Promise<void> {
   await sql`select pg_notify(${goneTopic}, ${projectId})`.execute(db);
 }
-
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** Those of the projects that are deleted, or being deleted. What is no id of a project is passed over. */
 export async function listGone(db: Db, projectIds: readonly string[]): Promise<string[]> {

@@ -1,7 +1,6 @@
 import type { Db } from "../../stores/db/pool.ts";
+import { uuid } from "../../stores/db/uuid.ts";
 import type { TaskRecord } from "../sessions/outbox.ts";
-
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** What Postgres knows of placements that the agent of a node holds and etcd does not name there. */
 export async function findTaskRecords(

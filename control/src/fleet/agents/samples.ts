@@ -1,6 +1,7 @@
 import type { Sample } from "@svc/proto/node";
 import { sql } from "kysely";
 import type { Db } from "../../stores/db/pool.ts";
+import { uuid } from "../../stores/db/uuid.ts";
 
 const maxAgeMs = 3_600_000;
 const maxAheadMs = 60_000;
@@ -20,8 +21,6 @@ export function plausibleSamples(samples: readonly Sample[], now: Date): Sample[
     );
   });
 }
-
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
  * Stores samples of tasks that are on the node; others, and repeated ones, are passed over. The tasks are held

@@ -1,7 +1,9 @@
 // @pure
+
 import type { Channel } from "@svc/proto";
 import type { AnalyticsCount, AnalyticsRow } from "@svc/proto/edge";
 import { decodeUniques } from "@svc/proto/uniques";
+import { uuid } from "../../stores/db/uuid.ts";
 import { type AnalyticsData, type AnalyticsList, analyticsLists, type Counted } from "./data.ts";
 
 /** One hour of a channel as one edge counted it, as the database takes it. */
@@ -40,7 +42,6 @@ const valueBytesMax = 200;
 /** More than any edge answers in an hour: 19 million a second. */
 const countMax = 2n ** 36n;
 
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const channels: ReadonlySet<string> = new Set<Channel>(["production", "preview", "dev"]);
 const isChannel = (text: string): text is Channel => channels.has(text);
 

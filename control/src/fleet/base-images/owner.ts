@@ -1,8 +1,7 @@
 import type { Db } from "../../stores/db/pool.ts";
+import { uuid } from "../../stores/db/uuid.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
 import { keys, placementValue } from "../cluster/keys.ts";
-
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
  * Whose build a placement on this node is; null when it is none that is still to be done. Where a placement is, etcd

@@ -2,6 +2,7 @@ import type { DatabaseEntry } from "@svc/proto/node";
 import { createBatch } from "@svc/runtime/batch";
 import type { Clock } from "@svc/runtime/clock";
 import type { Db } from "../../stores/db/pool.ts";
+import { uuid } from "../../stores/db/uuid.ts";
 import type { ClusterViews } from "../cluster/views.ts";
 import { loadBranchesOfNodes, type NodeUses } from "./facts.ts";
 import { tableOf } from "./table.ts";
@@ -9,7 +10,6 @@ import { tableOf } from "./table.ts";
 /** Which databases nodes may reach, read afresh. What many sessions ask for at once is read together. */
 export type LoadDatabaseTable = (nodeId: string) => Promise<DatabaseEntry[]>;
 
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const nodesAtOnce = 200;
 const waitingMax = 100_000;
 

@@ -4,10 +4,9 @@ import { recordAudit } from "../../http/audit.ts";
 import type { Log } from "../../log.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Copy } from "../../stores/db/tables.ts";
+import { uuid } from "../../stores/db/uuid.ts";
 import { enqueueCopies } from "./checks.ts";
 import { type CopyProgress, nextProgress, progressOf } from "./copy-sample.ts";
-
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /**
  * Stores how far the copies are that a node keeps. What it says of a copy of another node, or of one that has ended, is dropped. Has

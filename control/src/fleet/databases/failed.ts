@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { wakeDatabases } from "../../identity/plans/reconcile-databases.ts";
 import type { Db } from "../../stores/db/pool.ts";
+import { uuid } from "../../stores/db/uuid.ts";
 import type { Fleet } from "../cluster/fleet.ts";
 import { hasEnded } from "../cluster/keys.ts";
 
@@ -13,8 +14,6 @@ export interface FailedServerRows {
 export const failedServerRows = (db: Db): FailedServerRows => ({
   lookAt: async (ids) => void (await wakeDatabases(db, sql<boolean>`database.id = any(${[...ids]}::uuid[])`)),
 });
-
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
  * A round that has a branch looked at while its server is to run and has come to its end: whoever asked for that server is done,

@@ -1,13 +1,13 @@
 import type { DatabaseSample } from "@svc/proto/node";
 import { sql } from "kysely";
 import type { Db } from "../../stores/db/pool.ts";
+import { uuid } from "../../stores/db/uuid.ts";
 import { enqueueChecks } from "./checks.ts";
 
 const maxAgeMs = 3_600_000;
 const maxAheadMs = 60_000;
 const maxInt = 2_147_483_647;
 const maxBytes = BigInt(Number.MAX_SAFE_INTEGER);
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 /** A volume that has grown or shrunk by so much holds a database of another size. */
 const grownBytes = 4 * 1024 * 1024;
 

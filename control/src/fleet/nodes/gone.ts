@@ -1,6 +1,5 @@
 import type { Db } from "../../stores/db/pool.ts";
-
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+import { uuid } from "../../stores/db/uuid.ts";
 
 /**
  * Which of these daemons were fenced or removed. One that there is no row of is not among them: after a restore from

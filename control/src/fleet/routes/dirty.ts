@@ -1,4 +1,5 @@
 // @pure
+import { uuid } from "../../stores/db/uuid.ts";
 import { keyParts, prefix } from "../cluster/keys.ts";
 
 /** What may be routed otherwise than the published table says, since it was looked at last. */
@@ -24,8 +25,6 @@ export const both = (a: Dirty, b: Dirty): Dirty => {
 
 export const isClean = ({ everything, projects, tasks }: Dirty): boolean =>
   !everything && projects.size === 0 && tasks.size === 0;
-
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /** What a notification of `routeTopic` makes dirty: it names a project, or nothing, as an older control and a new connection do. */
 export const dirtyByNotice = (payload: string): Dirty =>

@@ -8,6 +8,7 @@ import { sql } from "kysely";
 import { planOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Run, Task } from "../../stores/db/tables.ts";
+import { uuid } from "../../stores/db/uuid.ts";
 import type { Secrets } from "../../stores/secrets.ts";
 import { forNode, specOf } from "./kinds/index.ts";
 import type { Installation } from "./kinds/kind.ts";
@@ -24,8 +25,6 @@ export interface AssignmentDeps extends Installation {
 export class PlacementUnreadable extends Error {
   override readonly name = "PlacementUnreadable";
 }
-
-const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 type Loaded = { placement: Placement | null } | { error: PlacementUnreadable };
 

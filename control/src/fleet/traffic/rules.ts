@@ -1,6 +1,8 @@
 // @pure
+
 import type { Channel } from "@svc/proto";
 import type { TrafficCount } from "@svc/proto/edge";
+import { uuid } from "../../stores/db/uuid.ts";
 
 /** What one project's channel got within one hour, as the database takes it. */
 export interface TrafficRow {
@@ -31,7 +33,6 @@ const requestsMax = 2n ** 36n;
 /** Twice what a router puts into a batch. */
 export const rowsMax = 20_000;
 
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const channels: ReadonlySet<string> = new Set<Channel>(["production", "preview", "dev"]);
 const isChannel = (text: string): text is Channel => channels.has(text);
 

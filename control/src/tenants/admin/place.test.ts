@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { pageOf, placeOf, readCursor, serial, uuid, writeCursor } from "./place.ts";
+import { uuid } from "../../stores/db/uuid.ts";
+import { pageOf, placeOf, readCursor, serial, writeCursor } from "./place.ts";
 
 const place = { micros: 1_700_000_000_123_456, id: "11111111-2222-4333-8444-555555555555" };
 

@@ -21,7 +21,6 @@ export function readCursor(cursor: string, isId: RegExp): Place | null {
   return Number.isSafeInteger(place.micros) && writeCursor(place) === cursor ? place : null;
 }
 
-export const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 export const serial = /^[0-9]{1,15}$/;
 
 /** The place that `cursor` names; null without one. Throws VALIDATION for anything that is none. */

@@ -2,8 +2,9 @@ import type { AdminListQuery } from "@svc/proto";
 import { sql } from "kysely";
 import { bounded } from "../../../stores/db/bounded.ts";
 import type { Db } from "../../../stores/db/pool.ts";
+import { uuid } from "../../../stores/db/uuid.ts";
 import type { ListedProject } from "../../projects/store.ts";
-import { microsOf, type Place, placeOf, timeOf, uuid } from "../place.ts";
+import { microsOf, type Place, placeOf, timeOf } from "../place.ts";
 import { requests30d } from "../requests-30d.ts";
 
 interface AdministeredProject extends ListedProject, Place {

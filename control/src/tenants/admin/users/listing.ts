@@ -2,7 +2,8 @@ import type { AdminListQuery, AdminUser } from "@svc/proto";
 import { sql } from "kysely";
 import { bounded } from "../../../stores/db/bounded.ts";
 import type { Db } from "../../../stores/db/pool.ts";
-import { microsOf, type Place, placeOf, timeOf, uuid } from "../place.ts";
+import { uuid } from "../../../stores/db/uuid.ts";
+import { microsOf, type Place, placeOf, timeOf } from "../place.ts";
 import { requests30d } from "../requests-30d.ts";
 import { roleOf } from "./rules.ts";
 
