@@ -21,7 +21,8 @@ import type { Db } from "./stores/db/pool.ts";
 import { campaign, type Etcd, LeadershipLost } from "./stores/etcd/index.ts";
 import { countLeadership, countRounds } from "./tenants/admin/metrics/start.ts";
 import { createCrashNotes } from "./tenants/crashes/notes.ts";
-import { beginNightlyBackups } from "./tenants/databases/backups/schedule/nightly.ts";
+import { leadNightlyBackups } from "./tenants/databases/backups/schedule/nightly.ts";
+import { nightRows } from "./tenants/databases/backups/schedule/rows.ts";
 import { moveFromDraining } from "./tenants/databases/changes/drain.ts";
 import { enqueueNightly, enqueueSoft } from "./tenants/databases/check/nights.ts";
 import type { OffsiteCopies } from "./tenants/databases/copies/offsite/round.ts";
@@ -90,8 +91,6 @@ const softMs = 60_000;
 const changesMs = 5_000;
 /** How soon a database that is ready has a copy begun. */
 const copiesMs = 5_000;
-/** How soon the next backup of a project has its turn in the night after the one before. */
-const nightlyBackupsMs = 60_000;
 /** How soon a backup that is complete is on its way to the bucket outside of this site. */
 const offsiteMs = 15_000;
 /** How soon a copy of a database that is due is looked for. */
@@ -181,10 +180,7 @@ export function startLeader(deps: LeaderDeps): AsyncDisposable {
         runLoop({ ...loop("screenshots"), wake: aWake(), periodMs: screenshotsMs }, async () => {
           if (deps.takesScreenshots ?? false) await beginCaptures({ db, log });
         }),
-        runLoop({ ...loop("nightly backups"), wake: aWake(), periodMs: nightlyBackupsMs }, async () => {
-          const count = await beginNightlyBackups({ db, random: deps.random, log });
-          if (count > 0) log.info({ count }, "scheduled backups are begun");
-        }),
+        leadNightlyBackups({ clock, rows: nightRows(db), random: deps.random, leadership, log, heardBy }),
         runLoop({ ...loop("off-site backups"), wake: aWake(), periodMs: offsiteMs }, async () => {
           await deps.shipBackups?.(signal);
         }),

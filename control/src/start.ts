@@ -63,6 +63,7 @@ import { deliverWorker } from "./tenants/alerts/deliver.ts";
 import { alertWebhookWork } from "./tenants/alerts/kinds.ts";
 import { alertWorkers } from "./tenants/alerts/worker.ts";
 import { offsiteRound } from "./tenants/databases/backups/offsite/round.ts";
+import { backupRows } from "./tenants/databases/backups/rows.ts";
 import { backupWork } from "./tenants/databases/backups/store.ts";
 import { backupWorker } from "./tenants/databases/backups/worker.ts";
 import { changeKind } from "./tenants/databases/changes/store.ts";
@@ -448,7 +449,7 @@ export function workGroups({
     {
       concurrency: otherWorkAtOnce,
       handlers: {
-        [backupWork]: backupWorker(work),
+        [backupWork]: backupWorker({ ...work, rows: backupRows(db) }),
         retire: retireWorker({ ...work, rows: retireRows(db), drainMs: config.drainMs }),
         remove: removeWorker({ ...work, drainMs: config.drainMs }),
         lifecycle: lifecycleWorker({ ...work, rows: lifecycleRows(db) }),

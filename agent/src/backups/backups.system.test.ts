@@ -9,6 +9,7 @@ import { createTestDatabase, type TestDatabase, verifierFor } from "../testing/d
 import { startRegistry, type TestRegistry } from "../testing/registry.ts";
 import { waitFor } from "../testing/wait.ts";
 import { type Backups, createBackups } from "./backups.ts";
+import { createPushDump } from "./push.ts";
 import { schemas, sumsOf } from "./testing/schemas.ts";
 
 const docker = new Docker({ socketPath: "/var/run/docker.sock" });
@@ -57,10 +58,13 @@ const backupsOf = ({ database }: Branch): Backups =>
   createBackups({
     clock: systemClock,
     engine: database.engine,
-    registry: {
-      find: () => ({ $typeName: "svc.node.v1.RegistryAccess", host: registry.host, insecure: true }) as never,
-      token: async () => ({ token: "none", expiresInSeconds: 900 }),
-    },
+    push: createPushDump({
+      clock: systemClock,
+      registry: {
+        find: () => ({ $typeName: "svc.node.v1.RegistryAccess", host: registry.host, insecure: true }) as never,
+        token: async () => ({ token: "none", expiresInSeconds: 900 }),
+      },
+    }),
   });
 
 function aRequest(kind: DatabaseEngine, { database, tenant }: Branch, changes: object = {}) {

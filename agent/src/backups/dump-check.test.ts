@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createDumpCheck } from "./dump-check.ts";
+import { createDumpCheck, dumpProblem } from "./dump-check.ts";
 
 const pgEnd = "--\n-- PostgreSQL database dump complete\n--\n\n\\unrestrict x\n\n";
 const mariadbEnd =
@@ -33,4 +33,13 @@ test("more than is allowed is noticed with the byte that is too many", () => {
   const check = createDumpCheck("postgres", 10);
   expect(check.push(Buffer.alloc(10))).toBe(true);
   expect(check.push(Buffer.alloc(1))).toBe(false);
+});
+
+test.each([
+  { when: "it ended well, and all passed", exitCode: 0, isWhole: true, problem: null },
+  { when: "it ended well after a part", exitCode: 0, isWhole: false, problem: "BACKUP_INCOMPLETE" },
+  { when: "it failed after its last line", exitCode: 1, isWhole: true, problem: "BACKUP_FAILED" },
+  { when: "it was killed in the middle", exitCode: 137, isWhole: false, problem: "BACKUP_FAILED" },
+] as const)("what came of a dump, when $when: $problem", ({ exitCode, isWhole, problem }) => {
+  expect(dumpProblem({ isWhole: () => isWhole }, exitCode)).toBe(problem);
 });

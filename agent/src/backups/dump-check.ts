@@ -32,3 +32,12 @@ export function createDumpCheck(engine: DatabaseEngine, maxBytes: number): DumpC
     isWhole: () => tail.includes(lastLines[engine]),
   };
 }
+
+/** Why what passed is no backup, once its program has ended; null: it is one. What packs and sends it has ended well in any case. */
+export function dumpProblem(
+  check: Pick<DumpCheck, "isWhole">,
+  exitCode: number,
+): "BACKUP_FAILED" | "BACKUP_INCOMPLETE" | null {
+  if (exitCode !== 0) return "BACKUP_FAILED";
+  return check.isWhole() ? null : "BACKUP_INCOMPLETE";
+}

@@ -4,6 +4,7 @@ import { NodeService } from "@svc/proto/node";
 import type { Clock } from "@svc/runtime/clock";
 import type { Random } from "@svc/runtime/random";
 import type { Identity } from "@svc/uplink";
+import { createPushDump } from "../backups/push.ts";
 import { createStepLimiter } from "../build/step-limits.ts";
 import type { Config } from "../config.ts";
 import { openProxyDir } from "../databases/proxy-dir.ts";
@@ -87,6 +88,7 @@ export async function createTools(options: ToolOptions) {
     limiter,
     client,
     registry,
+    pushDump: createPushDump({ clock, registry }),
     disk,
     openLog: (streamId: string, replays: boolean, maxBytes: number): LogStream =>
       openLogStream({ clock, streamId, append, replays, maxBytes, signal, log }),

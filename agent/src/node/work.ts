@@ -63,7 +63,7 @@ export function createWork(options: {
     isolated: isolation.ready,
     checkDisk: disk.check,
   });
-  const backups = createBackups({ clock, engine, registry });
+  const backups = createBackups({ clock, engine, push: tools.pushDump });
   const proofs = createProofs({ clock, engine });
   const captures = createCaptures({ clock, engine, owner, registry });
   const databases = createDatabaseTables({

@@ -6,6 +6,8 @@ import { raiseMemoryFence } from "@svc/control/fleet/testing/fenced";
 import { memoryFleetRows } from "@svc/control/fleet/testing/fleet-rows";
 import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import type { Leadership } from "@svc/control/stores/etcd/index";
+import { leadNightlyBackups } from "@svc/control/tenants/databases/backups/schedule/nightly";
+import { memoryNightRows } from "@svc/control/tenants/databases/testing/memory/backup-rows";
 import { leadJobs } from "@svc/control/tenants/jobs/leading";
 import { memoryJobRows } from "@svc/control/tenants/jobs/testing/memory/job-rows";
 import { virtualClock, virtualRandom } from "../kernel/ports.ts";
@@ -17,7 +19,7 @@ import { transactOf } from "./transact.ts";
 /** Sites have no password here. */
 const gateSecret = Buffer.alloc(32);
 
-/** What a leader does for the fleet and for scheduled jobs, as the product does it. */
+/** What a leader does for the fleet, scheduled jobs and backups, as the product does it. */
 export async function lead(replica: Replica, leadership: Leadership): Promise<void> {
   const { process, fleet, etcd, listener, id: leaderId, clusterEpoch } = replica;
   const { epoch } = leadership;
@@ -34,6 +36,9 @@ export async function lead(replica: Replica, leadership: Leadership): Promise<vo
     leadFleet({
       ...{ clock, rows: memoryFleetRows(transact), etcd, fleet, leadership, leaderId, leadingSince, listener },
       ...{ gateSecret, clusterEpoch, log, heardBy },
+    }),
+    leadNightlyBackups({
+      ...{ clock, rows: memoryNightRows(transact), random: virtualRandom(process), leadership, log, heardBy },
     }),
     leadJobs({ clock, rows: memoryJobRows(transact), etcd, fleet, leadership, listener, log, heardBy }),
   ]);

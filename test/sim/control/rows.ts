@@ -4,10 +4,12 @@ import type { StreamLoads, StreamRows } from "@svc/control/fleet/daemons/streams
 import { tableOf } from "@svc/control/fleet/database-tables/table";
 import { usesOf } from "@svc/control/fleet/database-tables/tables";
 import { volumesToRemove } from "@svc/control/fleet/database-volumes/rules";
+import { openTenantPassword } from "@svc/control/fleet/databases/secrets";
 import type { RecoveryRows } from "@svc/control/fleet/recovery/rows";
 import type { NodeIdentityRow } from "@svc/control/fleet/sessions/identity";
 import type { TaskRecord } from "@svc/control/fleet/sessions/outbox";
 import type { SessionRows } from "@svc/control/fleet/sessions/rows";
+import { type BackupTaskSpec, backup } from "@svc/control/fleet/tasks/kinds/backup";
 import { type DatabaseTaskSpec, database } from "@svc/control/fleet/tasks/kinds/database";
 import type { OpenAttempt } from "@svc/control/fleet/tasks/owners/owner";
 import { branchesOfNode, volumesOfNode } from "@svc/control/tenants/databases/testing/memory/loads";
@@ -19,6 +21,7 @@ import { hashText } from "../kernel/random.ts";
 import { addressOf, machineIdOf } from "../machines/addresses.ts";
 import { type NodeRow, type Notify, releaseAttemptId, type Tables, type TaskRow } from "../stores/postgres.ts";
 import { findJobCommand, openJobAttempts } from "../world/jobs.ts";
+import { virtualSecrets } from "./database-admin.ts";
 
 /** Where the cluster's registry is. */
 export const registryHost = "registry.test";
@@ -170,6 +173,18 @@ function serverPlacement({ branches }: Tables, task: TaskRow, spec: DatabaseTask
   });
 }
 
+/** What a node is told of a backup that it is to make. */
+function backupPlacement({ backups, branches }: Tables, task: TaskRow, spec: BackupTaskSpec): Placement | null {
+  const branch = branches.rows.get(backups.rows.get(task.ownerId)?.database_id ?? "");
+  if (branch === undefined) return null;
+  const { projectId, ownerKind, ownerId, channel, specHash } = task;
+  const owner = { password: () => openTenantPassword(virtualSecrets, branch) };
+  return create(PlacementSchema, {
+    ...{ projectId, ownerKind, ownerId, channel, specHash },
+    spec: backup.forNode(spec, { owner } as never),
+  });
+}
+
 /** What streams tell daemons. */
 export const virtualLoads = (ask: Ask, { views, now }: { views: ClusterViews; now(): Date }): StreamLoads => ({
   placement: (placementId) =>
@@ -177,6 +192,7 @@ export const virtualLoads = (ask: Ask, { views, now }: { views: ClusterViews; no
       const task = tables.tasks.get(placementId);
       if (task === undefined) return null;
       if (task.server !== null) return serverPlacement(tables, task, task.server);
+      if (task.backup !== null) return backupPlacement(tables, task, task.backup);
       const { projectId, ownerId: deploymentId, specHash } = task;
       return create(PlacementSchema, {
         ...{ projectId, deploymentId, ownerKind: "deployment", ownerId: deploymentId, channel: "production" },

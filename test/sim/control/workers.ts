@@ -2,6 +2,9 @@ import { databaseKind } from "@svc/control/identity/plans/reconcile-databases";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { memoryWorkRows } from "@svc/control/stores/work/testing/memory";
 import { startWorkers, type WorkHandler } from "@svc/control/stores/work/worker";
+import { backupWork } from "@svc/control/tenants/databases/backups/store";
+import { backupWorker } from "@svc/control/tenants/databases/backups/worker";
+import { memoryBackupRows } from "@svc/control/tenants/databases/testing/memory/backup-rows";
 import { memoryBranchRows } from "@svc/control/tenants/databases/testing/memory/branch-rows";
 import { databaseWorker } from "@svc/control/tenants/databases/worker";
 import { lifecycleWorker } from "@svc/control/tenants/deployments/lifecycle/worker";
@@ -10,6 +13,7 @@ import { memoryDeployRows } from "@svc/control/tenants/deployments/testing/memor
 import { memoryLifecycleRows } from "@svc/control/tenants/deployments/testing/memory/lifecycle-rows";
 import { memoryRetireRows } from "@svc/control/tenants/deployments/testing/memory/retire-rows";
 import { deployWorker } from "@svc/control/tenants/deployments/worker";
+import { RegistryError } from "@svc/registry";
 import { virtualClock } from "../kernel/ports.ts";
 import { virtualLog } from "../machines/log.ts";
 import { DatabaseError } from "../stores/postgres.ts";
@@ -27,13 +31,14 @@ const drainMs = 5_000;
 
 /** The work of one life of a replica. Nothing is built here. */
 export function startWork(replica: Replica): void {
-  const { process, listener, isCutOff, fleet, etcd } = replica;
+  const { process, listener, isCutOff, fleet, etcd, scope, world } = replica;
   const transact = transactOf(replica);
   const ports = { clock: virtualClock(process), log: virtualLog(process), fleet, etcd };
   const handlers = {
     deploy: deployWorker({ ...ports, rows: memoryDeployRows(transact), builds: () => noBuilds }),
     retire: retireWorker({ ...ports, rows: memoryRetireRows(transact), drainMs }),
     lifecycle: lifecycleWorker({ ...ports, rows: memoryLifecycleRows(transact) }),
+    backup: backupWorker({ ...ports, rows: memoryBackupRows(transact), registry: world.artifacts.client(scope) }),
     database: databaseWorker({
       ...{ ...ports, rows: memoryBranchRows(transact), secrets: virtualSecrets },
       ...{ openLine: virtualLines(replica), admin: virtualAdmin(replica) },
@@ -47,7 +52,10 @@ export function startWork(replica: Replica): void {
       { concurrency: databasesAtOnce, handlers: { [databaseKind]: watched(handlers.database) } },
       {
         concurrency: otherWorkAtOnce,
-        handlers: { retire: watched(handlers.retire), lifecycle: watched(handlers.lifecycle) },
+        handlers: {
+          ...{ retire: watched(handlers.retire), lifecycle: watched(handlers.lifecycle) },
+          [backupWork]: watched(handlers.backup),
+        },
       },
     ],
   });
@@ -63,7 +71,7 @@ const watchedBy =
     });
 
 const isTrouble = (error: unknown): boolean =>
-  [EtcdError, UnknownOutcome, DatabaseError].some((kind) => error instanceof kind);
+  [EtcdError, UnknownOutcome, DatabaseError, RegistryError].some((kind) => error instanceof kind);
 
 const noBuild = () => Promise.reject(new Error("nothing is built here"));
 const noBuilds = { resolveImage: noBuild, createBuild: noBuild, abandonTask: noBuild, acceptBuild: noBuild };

@@ -148,6 +148,7 @@ export class AgentMachine {
     const disk = { isFull: () => this.disk.isFull, check: async () => {}, watch: async () => {} };
     const tools: Tools = {
       ...{ owner, engine, client, registry, disk, reporter },
+      pushDump: world.artifacts.pushDump(scope),
       limiter: unused("a limiter of builds"),
       openLog: (streamId, replays, maxBytes) =>
         openLogStream({

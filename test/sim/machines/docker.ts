@@ -2,12 +2,13 @@ import { EngineError } from "@svc/agent/engine/errors";
 import { heldBack } from "@svc/agent/runs/gate";
 import type { Kernel, Process, Scope } from "../kernel/kernel.ts";
 import { createAnswer, enter } from "../kernel/ports.ts";
+import { type Dump, writeDump } from "./dumps.ts";
 import { DatabaseServers, type ServerMade, type ServerWitness } from "./servers.ts";
 
 /** What a container is made with. */
 export interface Made {
   name: string;
-  kind: "serve" | "run" | "database";
+  kind: "serve" | "run" | "database" | "dump";
   /** The placement or the attempt. */
   id: string;
   labels: Readonly<Record<string, string>>;
@@ -20,6 +21,8 @@ export interface Made {
   reserved: { memoryMb: number; cpuMillicores: number };
   /** Of a database. */
   server?: ServerMade;
+  /** Of what reads one out. */
+  dump?: Dump;
 }
 
 export type Container = Made & {
@@ -167,7 +170,8 @@ export class Docker {
       "docker create",
       () => {
         if (made.server !== undefined) this.databases.provide(made.server);
-        else if (!this.images.has(made.image)) throw new EngineError("not-found", `No such image: ${made.image}`);
+        else if (made.dump === undefined && !this.images.has(made.image))
+          throw new EngineError("not-found", `No such image: ${made.image}`);
         if (this.containers.has(made.name)) throw new EngineError("conflict", "the name is taken");
         this.made += 1;
         this.containers.set(made.name, {
@@ -196,7 +200,7 @@ export class Docker {
       () => {
         const container = this.containers.get(name);
         if (container === undefined) throw new EngineError("not-found", "no such container");
-        if (container.server === undefined && !this.networks.has(container.network))
+        if (container.network !== "" && !this.networks.has(container.network))
           throw new EngineError("failed", `network ${container.network} not found`);
         if (container.state === "running") return;
         if (container.kind === "serve" && this.foreignPorts.has(container.port))
@@ -221,6 +225,8 @@ export class Docker {
         else this.witness.onStart(container, this.machineId);
         if (container.server !== undefined)
           this.databases.begin(container, container.server, (code) => this.exit(container, code, "exited"));
+        if (container.dump !== undefined)
+          writeDump(this, container, container.dump, (code) => this.exit(container, code, "exited"));
         this.tell(name);
       },
       80,
@@ -310,6 +316,7 @@ export class Docker {
     this.witness.onStop(container, this.machineId, why);
     if (this.removesEndedRuns && container.kind === "run") this.containers.delete(container.name);
     this.tell(container.name);
+    for (const wake of container.dump?.waiting ?? []) wake();
   }
 
   /** Whether a program answers its health path at the moment. */
@@ -345,7 +352,7 @@ export class Docker {
 
   // ------------------------------------------------------------------ faults
 
-  crashProgram(index: number, of: "serve" | "database" = "serve"): void {
+  crashProgram(index: number, of: "serve" | "database" | "dump" = "serve"): void {
     const running = [...this.containers.values()].filter(({ state, kind }) => state === "running" && kind === of);
     const container = running[index % Math.max(running.length, 1)];
     if (container !== undefined) this.exit(container, 1, "exited");
@@ -386,6 +393,7 @@ export class Docker {
 
   loseData(): void {
     this.restart(1_000);
+    for (const { dump } of this.containers.values()) for (const wake of dump?.waiting ?? []) wake();
     this.containers.clear();
     this.databases.lose();
     this.images.clear();

@@ -3,6 +3,7 @@ import { quickMs, slowMs, withDeadline } from "@svc/agent/engine/deadline";
 import {
   type ContainerSpec,
   type DatabaseContainerSpec,
+  type DumpContainerSpec,
   type Engine,
   type Container as EngineContainer,
   labels,
@@ -13,6 +14,7 @@ import type { Clock } from "@svc/runtime/clock";
 import type { Scope } from "../kernel/kernel.ts";
 import { createAnswer } from "../kernel/ports.ts";
 import type { Container, Docker, Made } from "./docker.ts";
+import { heardDump } from "./dumps.ts";
 
 export interface Owner {
   clusterId: string;
@@ -79,6 +81,13 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
       ...{ init: spec.init !== null, epoch: BigInt(spec.labels[labels.epoch] ?? "0") },
     },
   });
+  const madeDump = ({ databaseId, env, ...spec }: DumpContainerSpec): Made => ({
+    ...{ name: spec.name, kind: "dump", id: spec.labels[labels.placement] ?? "", image: spec.image },
+    labels: { ...spec.labels, ...marks, [labels.kind]: "backup", [labels.database]: databaseId },
+    ...{ network: "", port: 0, command: "", reserved: spec.reserved },
+    limits: { memoryMb: spec.memoryMb, cpuMillicores: spec.cpuMillicores, pidsLimit: spec.pidsLimit },
+    dump: { databaseId, password: Object.values(env)[0] ?? "", said: [], waiting: new Set() },
+  });
   const create = async (spec: Made): Promise<void> => {
     try {
       await withDeadline(clock, "create container", slowMs, () => docker.create(scope, spec));
@@ -110,6 +119,14 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
       ),
     listContainers: () => order("list", quickMs, () => [...docker.containers.values()].map(seen), 5),
     createContainer: (spec) => create(made(spec)),
+    async startDump(spec) {
+      const own = madeDump(spec);
+      await withDeadline(clock, "create container", slowMs, () => docker.create(scope, own));
+      await withDeadline(clock, "start container", slowMs, () => docker.start(scope, spec.name));
+      const container = docker.only(({ dump }) => dump !== undefined && dump === own.dump);
+      if (container?.dump === undefined) throw new EngineError("not-found", "no such container");
+      return heardDump(docker, scope, container, container.dump);
+    },
     createDatabaseContainer: (spec) => create(madeServer(spec)),
     startContainer: (name) => withDeadline(clock, "start container", slowMs, () => docker.start(scope, name)),
     limitContainer: (name, limits, reserved) =>
@@ -276,7 +293,6 @@ const nothing = (): never => {
 /** Whatever is of builds and copies. */
 const absent = {
   createKeeperContainer: nothing,
-  startDump: nothing,
   startProof: nothing,
   startBrowser: nothing,
   provideCopyVolume: nothing,

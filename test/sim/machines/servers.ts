@@ -35,6 +35,8 @@ export interface ServerWitness {
   onServerBegins(container: Container, machineId: string): void;
   onDataMade(volume: Volume, machineId: string): void;
   onServes(container: Container): void;
+  /** A dumper has written everything, and ended well. */
+  onDumped(text: string): void;
   onVolumeRemoved(volume: Volume, machineId: string): void;
   onVolumesLost(names: Iterable<string>, machineId: string): void;
 }

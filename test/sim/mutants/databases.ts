@@ -41,6 +41,26 @@ export const databaseMutants = {
       },
     },
   },
+  D7: {
+    breaks: "a backup is complete when what packs it has ended well, however its dumper did",
+    patches: { dumpProblem: () => () => null },
+  },
+  D8: {
+    breaks:
+      "whether a backup is under way is looked at before another request has begun its own, and no index holds the slot",
+    patches: {
+      isSlotTaken: () => () => false,
+      countBackups: (real) => {
+        const looks = new Map<string, { at: Date; found: ReturnType<typeof real> }>();
+        return (tx, projectId) => {
+          const last = looks.get(projectId);
+          const isFresh = last !== undefined && tx.now.getTime() - last.at.getTime() < 20;
+          if (!isFresh) looks.set(projectId, { at: tx.now, found: real(tx, projectId) });
+          return (isFresh ? last : looks.get(projectId))?.found ?? real(tx, projectId);
+        };
+      },
+    },
+  },
   D11: {
     breaks: "the volume of a dropped database goes before its time",
     foundBySeed: 1_003,

@@ -1,3 +1,4 @@
+import type { dumpProblem } from "@svc/agent/backups/dump-check";
 import type { apply } from "@svc/agent/placements/apply";
 import type { nextStep } from "@svc/agent/placements/steps";
 import type { judge } from "@svc/agent/runs/gate";
@@ -16,6 +17,7 @@ import type { stepResume } from "@svc/control/stores/etcd/resume";
 import type { answered, granted } from "@svc/control/stores/etcd/validity";
 import type { nextBranchStep } from "@svc/control/tenants/databases/steps";
 import type { tenantWork } from "@svc/control/tenants/databases/tenant-work";
+import type { countBackups, isSlotTaken } from "@svc/control/tenants/databases/testing/memory/backups";
 import type { hasNoServer } from "@svc/control/tenants/databases/testing/memory/tables";
 import type { nextDeployStep } from "@svc/control/tenants/deployments/steps";
 import type { requestLifecycle } from "@svc/control/tenants/deployments/testing/memory/request";
@@ -47,6 +49,9 @@ export interface Patchable {
   granted: typeof granted;
   answered: typeof answered;
   databaseTask: typeof databaseTask;
+  countBackups: typeof countBackups;
+  isSlotTaken: typeof isSlotTaken;
+  dumpProblem: typeof dumpProblem;
   hasNoServer: typeof hasNoServer;
   nextBranchStep: typeof nextBranchStep;
   tenantWork: typeof tenantWork;

@@ -4,6 +4,7 @@
  * loads these files in a simulation (`main.ts`, and `vitest.config.ts` in tests) puts a door before them.
  */
 const patchable: Readonly<Record<string, readonly string[]>> = {
+  "agent/src/backups/dump-check.ts": ["dumpProblem"],
   "agent/src/placements/apply.ts": ["apply"],
   "agent/src/placements/steps.ts": ["nextStep"],
   "agent/src/runs/gate.ts": ["judge"],
@@ -22,6 +23,7 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "control/src/stores/etcd/validity.ts": ["answered", "granted"],
   "control/src/tenants/databases/steps.ts": ["nextBranchStep"],
   "control/src/tenants/databases/tenant-work.ts": ["tenantWork"],
+  "control/src/tenants/databases/testing/memory/backups.ts": ["countBackups", "isSlotTaken"],
   "control/src/tenants/databases/testing/memory/tables.ts": ["hasNoServer"],
   "control/src/tenants/deployments/steps.ts": ["nextDeployStep"],
   "control/src/tenants/deployments/testing/memory/request.ts": ["requestLifecycle"],

@@ -1,5 +1,6 @@
 import type { MemoryNode, MemoryTask, NewContainer } from "@svc/control/fleet/testing/tables";
-import { type DatabaseTables, MemoryBranches } from "@svc/control/tenants/databases/testing/memory/tables";
+import { type BackupTables, MemoryBackups } from "@svc/control/tenants/databases/testing/memory/backups";
+import { MemoryBranches } from "@svc/control/tenants/databases/testing/memory/tables";
 import * as rows from "@svc/control/tenants/deployments/testing/memory/tables";
 import type { Kernel, Process, Wait } from "../kernel/kernel.ts";
 import type { StoreTrouble } from "./etcd-path.ts";
@@ -33,8 +34,9 @@ export interface TokenRow {
 }
 
 /** What is in Postgres, as far as the cluster's core goes. */
-export class Tables extends rows.DeploymentTables implements DatabaseTables {
+export class Tables extends rows.DeploymentTables implements BackupTables {
   readonly branches = new MemoryBranches();
+  readonly backups = new MemoryBackups();
   clusterEpoch = 1;
   override readonly nodes = new Map<string, NodeRow>();
   /** When the removal of a task was asked for, in true time: for the checks only. */
@@ -63,6 +65,10 @@ export class Tables extends rows.DeploymentTables implements DatabaseTables {
 
   override siteOf(projectId: string): SiteRow | null {
     return super.siteOf(projectId) as SiteRow | null;
+  }
+
+  override mayRedo(ownerId: string): boolean {
+    return super.mayRedo(ownerId) || this.backups.mayRedo(ownerId);
   }
 
   override removeTasks(ids: readonly string[], drainSeconds = 0): void {

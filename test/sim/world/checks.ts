@@ -1,4 +1,5 @@
 import { AgentChecks } from "./checks/agents.ts";
+import { BackupChecks } from "./checks/backups.ts";
 import { DatabaseChecks } from "./checks/databases.ts";
 import { EdgeChecks } from "./checks/edges.ts";
 import { EtcdChecks } from "./checks/etcd.ts";
@@ -18,6 +19,7 @@ export class Checks {
   readonly edges: EdgeChecks;
   readonly jobs: JobChecks;
   readonly databases: DatabaseChecks;
+  readonly backups: BackupChecks;
 
   constructor(world: World) {
     this.seen = new Seen(world, this);
@@ -27,6 +29,7 @@ export class Checks {
     this.edges = new EdgeChecks(this.seen);
     this.jobs = new JobChecks(this.seen);
     this.databases = new DatabaseChecks(this.seen);
+    this.backups = new BackupChecks(this.seen);
   }
 
   /** Called after every transaction. */
@@ -34,6 +37,7 @@ export class Checks {
     this.rows.onCommit();
     this.jobs.onRows();
     this.databases.onRows();
+    this.backups.onRows();
   };
 
   fail(invariant: number, text: string): void {

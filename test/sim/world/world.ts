@@ -8,6 +8,7 @@ import { Kernel, Process } from "../kernel/kernel.ts";
 import { enter } from "../kernel/ports.ts";
 import type { Random } from "../kernel/random.ts";
 import { AgentMachine } from "../machines/agent.ts";
+import { Artifacts } from "../machines/artifacts.ts";
 import { type Named, VirtualCall } from "../machines/call.ts";
 import {
   Connection,
@@ -47,6 +48,7 @@ export class World {
   readonly postgres: Postgres;
   readonly operator: Process;
   readonly network: Network;
+  readonly artifacts: Artifacts;
   readonly trouble: { etcd: StoreTrouble; postgres: StoreTrouble; network: NetworkTrouble; servers: ServerTrouble } = {
     servers: { unknownShare: 0, slowShare: 0 },
     etcd: { unknownShare: 0, slowShare: 0 },
@@ -83,6 +85,7 @@ export class World {
     this.databaseRandom = this.kernel.random.fork("databases");
     this.checks = new Checks(this);
     this.network = new Network(this.kernel, this.trouble.network);
+    this.artifacts = new Artifacts(this.kernel, this.trouble.servers);
     this.etcd = new EtcdStore(this.kernel, this.newProcess("etcd", this.clock("etcd", serverDrift)));
     this.postgres = new Postgres(
       this.kernel,
@@ -442,6 +445,7 @@ export class World {
     this.etcd.isUp = true;
     this.etcd.extendAll();
     this.postgres.isUp = true;
+    this.artifacts.awayUntilMs = 0;
     for (const replica of this.replicas) {
       replica.path.cutUntilMs = Math.min(replica.path.cutUntilMs, this.kernel.nowMs);
       replica.databaseCutUntilMs = 0;

@@ -14,10 +14,13 @@ export interface OneShot {
   problem: string | null;
 }
 
+/** What is written down of such a task. */
+export type OneShotTask = Pick<Task, "id" | "desired" | "node_id">;
+
 type Seen = ReturnType<Fleet["observation"]>;
 
 /** The task as it stands, and what its node last said of it. */
-function oneShotFacts(task: Task, fleet: Pick<Fleet, "observation">): { facts: OneShot; seen: Seen } {
+export function oneShotFacts(task: OneShotTask, fleet: Pick<Fleet, "observation">): { facts: OneShot; seen: Seen } {
   const seen = task.node_id === null ? null : fleet.observation(task.node_id, task.id);
   const problem = seen?.failure?.message.slice(0, limits.errorTextBytesMax) ?? null;
   const wanted = task.desired === "running";
@@ -25,19 +28,23 @@ function oneShotFacts(task: Task, fleet: Pick<Fleet, "observation">): { facts: O
 }
 
 /** The newest task that was made for an owner whose tasks end by themselves; null before there was one. */
+export const findOneShotTask = async (db: Db, ownerId: string): Promise<OneShotTask | null> =>
+  (await db
+    .selectFrom("task")
+    .select(["id", "desired", "node_id"])
+    .where("owner_id", "=", ownerId)
+    .orderBy("epoch", "desc")
+    .limit(1)
+    .executeTakeFirst()) ?? null;
+
+/** The same with what is known of it. */
 export async function findOneShot(
   db: Db,
   fleet: Pick<Fleet, "observation">,
   ownerId: string,
 ): Promise<{ facts: OneShot; seen: Seen } | null> {
-  const task = await db
-    .selectFrom("task")
-    .selectAll()
-    .where("owner_id", "=", ownerId)
-    .orderBy("epoch", "desc")
-    .limit(1)
-    .executeTakeFirst();
-  return task === undefined ? null : oneShotFacts(task, fleet);
+  const task = await findOneShotTask(db, ownerId);
+  return task && oneShotFacts(task, fleet);
 }
 
 function stateOf(observed: Parameters<typeof hasEnded>[0] | null): OneShot["state"] {

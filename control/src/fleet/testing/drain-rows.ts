@@ -17,8 +17,12 @@ export const memoryDrainRows = (transact: Transact): DrainRows => ({
     }),
   redo: (step) =>
     transact(({ tables, now, notify }) => {
-      const isBuilding = tables.deployments.get(step.ownerId)?.status === "building";
-      if (!isBuilding || !isDrain(tables, step) || tables.tasks.get(step.taskId)?.desired !== "running") return false;
+      if (
+        !tables.mayRedo(step.ownerId) ||
+        !isDrain(tables, step) ||
+        tables.tasks.get(step.taskId)?.desired !== "running"
+      )
+        return false;
       tables.removeTasks([step.taskId]);
       tables.lines.push({ of: step.ownerId, what: "task-abandoned", at: now });
       notify(taskTopic);

@@ -1,6 +1,7 @@
 import type { TaskKind } from "@svc/proto/kinds";
 import type { Deployment, Node, Task } from "../../stores/db/tables.ts";
 import { MemoryQueue } from "../../stores/work/testing/memory.ts";
+import type { BackupTaskSpec } from "../tasks/kinds/backup.ts";
 import type { DatabaseTaskSpec } from "../tasks/kinds/database.ts";
 
 /** A task, as far as leaders ask. */
@@ -20,6 +21,8 @@ export interface MemoryTask {
   readonly pinnedTo: string | null;
   /** What the server of a database was asked for with; null: it is none. */
   readonly server: DatabaseTaskSpec | null;
+  /** What a backup was asked for with; null: it is none. */
+  readonly backup: BackupTaskSpec | null;
   memoryMb: number;
   cpuMillicores: number;
   pidsLimit: number;
@@ -52,6 +55,7 @@ type Defaults =
   | "epoch"
   | "pinnedTo"
   | "server"
+  | "backup"
   | "desired"
   | "drainSeconds"
   | "nodeId"
@@ -127,9 +131,9 @@ export class MemoryTables {
     return `${code}000000-0000-4000-8000-${String(this.nextId++).padStart(12, "0")}`;
   }
 
-  insert(task: NewMemoryTask & Partial<Pick<MemoryTask, "pinnedTo" | "server">>): MemoryTask {
+  insert(task: NewMemoryTask & Partial<Pick<MemoryTask, "pinnedTo" | "server" | "backup">>): MemoryTask {
     const row: MemoryTask = {
-      ...{ pinnedTo: null, server: null },
+      ...{ pinnedTo: null, server: null, backup: null },
       ...task,
       ...{
         id: this.id("t"),
@@ -169,6 +173,11 @@ export class MemoryTables {
   isNewLine(deploymentId: string, phase: string): boolean {
     const isWaiting = this.deployments.get(deploymentId)?.status === "deploying";
     return isWaiting && !this.lines.some(({ of, what }) => of === deploymentId && what === phase);
+  }
+
+  /** See `lockForRedo` of the kinds of `fleet/tasks/owners`. */
+  mayRedo(ownerId: string): boolean {
+    return this.deployments.get(ownerId)?.status === "building";
   }
 
   /** See `edgesInRotation` of `fleet/routes/progress.ts`; those of this store are whole from the beginning. */

@@ -99,7 +99,8 @@ export class AgentChecks extends Check implements ContainerWitness {
       }
       return;
     }
-    if (isRun) return;
+    // What reads a database out goes with whoever asked for it.
+    if (isRun || name.startsWith("svc-b-")) return;
     this.seen.stopOrderedAtMs.set(`${machineId} ${id}`, this.nowMs);
     const container = machine.docker.containers.get(name);
     if (container?.state !== "running") return;

@@ -82,6 +82,8 @@ export class DatabaseChecks extends Check implements ServerWitness {
     if (server !== undefined) this.checkAdmitted(server.databaseId);
   };
 
+  onDumped = (text: string): void => this.world.checks.backups.onDumped(text);
+
   onVolumesLost(names: Iterable<string>, machineId: string): void {
     for (const name of names) this.lost.add(`${machineId} ${name}`);
   }

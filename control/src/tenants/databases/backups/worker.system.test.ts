@@ -16,7 +16,8 @@ import type { WorkOutcome } from "../../../stores/work/queue.ts";
 import { endChange, insertChange, moveChange } from "../changes/store.ts";
 import { startServer } from "../servers.ts";
 import { insertBranch } from "../store.ts";
-import { insertBackup } from "./store.ts";
+import { type BackupRows, backupRows } from "./rows.ts";
+import { deleteBackup, insertBackup } from "./store.ts";
 import { backupWorker } from "./worker.ts";
 
 let server: RegistryProcess;
@@ -68,8 +69,8 @@ const taskOf = async (ownerId: string): Promise<Task> => {
 };
 
 /** The worker, until it is done or waits for something. */
-async function work(): Promise<WorkOutcome | "waits"> {
-  const handler = backupWorker({ ...world.deps, registry });
+async function work(rows: BackupRows = backupRows(world.api.db)): Promise<WorkOutcome | "waits"> {
+  const handler = backupWorker({ ...world.deps, rows, registry });
   const item = { id: 1, kind: "backup", key: "k", attempt: 1, maxAttempts: 20, ageMs: 60_000, payload: { backupId } };
   const outcome = await handler(item as never, new AbortController().signal);
   return "retryAfterMs" in outcome && outcome.error === undefined ? "waits" : outcome;
@@ -123,6 +124,31 @@ test("a backup is made where its server is, with the tenant's password, and comp
   const [artifact] = await world.api.db.selectFrom("artifact").selectAll().where("id", "=", task.id).execute();
   expect(artifact).toMatchObject({ kind: "backup", digest: file.digest, ended_at: expect.any(Date) });
 });
+
+test.each(["complete", "failed"] as const)(
+  "one that is deleted as soon as it is %s leaves nothing that is to run",
+  async (status) => {
+    await work();
+    const task = await taskOf(backupId);
+    const failure = { code: "BACKUP_FAILED", message: "permission denied", exitCode: 1, oomKilled: false };
+    await observe(
+      task,
+      status === "failed" ? { observed: "failed", failure } : { observed: "completed", backup: await push() },
+    );
+    const rows = backupRows(world.api.db);
+    // Whoever deletes it comes before the worker does anything more.
+    const hasty: BackupRows = {
+      ...rows,
+      complete: async (...args) => (await rows.complete(...args)) && deleteBackup(world.api.db, backupId),
+      fail: async (...args) => (await rows.fail(...args)) && deleteBackup(world.api.db, backupId),
+    };
+    expect(await work(hasty)).toEqual({ state: "done" });
+    expect(await world.api.db.selectFrom("database_backup").select("id").where("id", "=", backupId).execute()).toEqual(
+      [],
+    );
+    expect(await taskOf(backupId)).toMatchObject({ desired: "removed" });
+  },
+);
 
 test("one that is asked for while the server is about to end is made by the next server", async () => {
   const { db } = world.api;
@@ -222,7 +248,7 @@ test("it waits while the registry does not answer, and is not complete before", 
   const task = await taskOf(backupId);
   await observe(task, { observed: "completed", backup: await push() });
   await using away = createRegistry(systemClock, { url: "http://127.0.0.1:9", timeoutMs: 1_000 });
-  const handler = backupWorker({ ...world.deps, registry: away });
+  const handler = backupWorker({ ...world.deps, rows: backupRows(world.api.db), registry: away });
   const item = { id: 1, kind: "backup", key: "k", attempt: 1, maxAttempts: 20, ageMs: 60_000, payload: { backupId } };
   await expect(handler(item as never, new AbortController().signal)).rejects.toThrow();
   expect((await backup()).status).toBe("pending");

@@ -5,6 +5,7 @@ import { createLog } from "../../../../log.ts";
 import type { Channel } from "../../../../stores/db/tables.ts";
 import { newBranch } from "../../testing/branch.ts";
 import { beginNightlyBackups } from "./nightly.ts";
+import { nightRows } from "./rows.ts";
 
 let api: TestApi;
 let user: TestUser;
@@ -14,7 +15,8 @@ beforeAll(async () => {
 });
 afterAll(() => api?.[Symbol.asyncDispose]());
 
-const round = () => beginNightlyBackups({ db: api.db, random: api.context.random, log: createLog("silent") });
+const round = () =>
+  beginNightlyBackups({ rows: nightRows(api.db), random: api.context.random, log: createLog("silent") });
 const settings = (id: string) => `/projects/${id}/database/settings`;
 const put = (id: string, backups: unknown, session = user.session) =>
   api.call("PUT", settings(id), { session, body: { backups } });

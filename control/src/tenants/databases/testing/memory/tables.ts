@@ -29,8 +29,8 @@ export class MemoryBranches {
   readonly suspended = new Set<string>();
   readonly deleting = new Set<string>();
   /** Of every owner. */
-  plan: BranchPlan & Pick<Plan, "node_selector"> = {
-    ...{ db_connection_limit: 10, db_size_mb: 256, cpu_millicores: 500, node_selector: {} },
+  plan: BranchPlan & Pick<Plan, "node_selector" | "max_backups"> = {
+    ...{ db_connection_limit: 10, db_size_mb: 256, cpu_millicores: 500, node_selector: {}, max_backups: 3 },
   };
 
   serversOf(databaseId: string): readonly MemoryTask[] {

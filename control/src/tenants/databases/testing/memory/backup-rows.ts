@@ -1,0 +1,131 @@
+import { repositories } from "../../../../fleet/artifacts/repositories.ts";
+import { taskTopic } from "../../../../fleet/cluster/topics.ts";
+import type { MemoryTask, Transact } from "../../../../fleet/testing/tables.ts";
+import type { Backup, BackupSchedule, Branch } from "../../../../stores/db/tables.ts";
+import type { BackupRow } from "../../backups/facts.ts";
+import { type BackupPlace, type BackupRows, taskOf } from "../../backups/rows.ts";
+import { isUnderWay } from "../../backups/rules.ts";
+import type { NightRows } from "../../backups/schedule/rows.ts";
+import { nightStep } from "../../backups/schedule/rules.ts";
+import { type BackupTables, countBackups, insertBackup, type Tx } from "./backups.ts";
+
+/** What work on backups asks, answered from memory. */
+export function memoryBackupRows(transact: Transact<BackupTables>): BackupRows {
+  /** As in `rows.ts`. */
+  const locked = ({ id }: Backup, act: (tx: Tx, backup: Backup) => void): Promise<boolean> =>
+    transact((tx) => {
+      const backup = tx.tables.backups.rows.get(id);
+      if (backup === undefined || !isUnderWay(backup.status)) return false;
+      act(tx, backup);
+      return true;
+    });
+  return {
+    find: (id) => transact((tx) => find(tx, id)),
+    startTask: async (of, at) => void (await locked(of, (tx, backup) => startTask(tx, backup, at))),
+    markRunning: (id) =>
+      transact(({ tables: { backups } }) => {
+        if (backups.rows.get(id)?.status === "pending") backups.change(id, { status: "running" });
+      }),
+    complete: (of, { file: { digest, sizeBytes: size_bytes, dumpBytes: dump_bytes } }) =>
+      locked(of, (tx) => {
+        const repository = repositories.backup(of.project_id);
+        const file = { repository, digest, size_bytes, dump_bytes };
+        tx.tables.backups.change(of.id, { ...file, status: "complete", ended_at: tx.now });
+        replaceOlder(tx, of);
+      }),
+    fail: (of, error) =>
+      locked(of, (tx) => {
+        tx.tables.backups.change(of.id, { status: "failed", error, ended_at: tx.now });
+        replaceOlder(tx, of);
+      }),
+    removeTask: (taskId) =>
+      transact(({ tables, notify }) => {
+        tables.removeTasks([taskId]);
+        notify(taskTopic);
+      }),
+  };
+}
+
+/** What is asked for backups that nobody asks for, answered from memory. Every plan has databases. */
+export const memoryNightRows = (transact: Transact<BackupTables>): NightRows => ({
+  due: () =>
+    transact((tx) =>
+      [...tx.tables.backups.schedules.values()]
+        .filter((schedule) => dueBranch(tx, schedule) !== null)
+        .map(({ project_id: projectId, channel }) => ({ projectId, channel })),
+    ),
+  take: ({ projectId, channel }, id) =>
+    transact((tx) => {
+      const { backups, branches } = tx.tables;
+      const key = `${projectId} ${channel}`;
+      const schedule = backups.schedules.get(key);
+      const branch = schedule === undefined ? null : dueBranch(tx, schedule);
+      if (schedule === undefined || branch === null) return null;
+      const { keep } = schedule;
+      const isOwn = (row: Backup) =>
+        row.channel === channel && row.status === "complete" && row.scheduled_keep !== null;
+      const own = backups.ofProject(projectId).filter(isOwn).length;
+      const { max_backups: maxBackups } = branches.plan;
+      const step = nightStep({ maxDatabases: 1, maxBackups, keep, own, ...countBackups(tx, projectId) });
+      if (step.do === "wait") return step;
+      const { id: database_id, engine } = branch;
+      const of = { id, project_id: projectId, database_id, channel, engine, scheduled_keep: keep };
+      if (step.do === "begin" && !insertBackup(tx, of)) return null;
+      const problem = step.do === "begin" ? null : step.problem;
+      backups.schedules.set(key, { ...schedule, night: backups.lastNight, problem });
+      return step;
+    }),
+});
+
+/** The branch of a schedule whose turn is due. */
+function dueBranch({ tables }: Tx, { project_id, channel, night }: BackupSchedule): Branch | null {
+  const { backups, branches } = tables;
+  const branch = branches.ofProject(project_id).find((row) => row.channel === channel);
+  const isOff = branches.suspended.has(project_id) || branches.deleting.has(project_id);
+  if (branch?.status !== "ready" || isOff || night >= backups.lastNight) return null;
+  return branch.created_at < backups.lastNight ? branch : null;
+}
+
+function find({ tables, now }: Tx, id: string): BackupRow | null {
+  const { backups, branches } = tables;
+  const backup = backups.rows.get(id);
+  if (backup === undefined) return null;
+  const { project_id, database_id, created_at } = backup;
+  const isWanted = ({ desired, reapedAt }: MemoryTask) => desired === "running" && reapedAt === null;
+  const server = branches.serversOf(database_id).findLast(isWanted);
+  const task = backups.tasks.get(id);
+  return {
+    ...{ backup, ageMs: now.getTime() - created_at.getTime() },
+    projectGone: branches.deleting.has(project_id),
+    suspended: branches.suspended.has(project_id),
+    branch: branches.rows.get(database_id)?.status ?? null,
+    server:
+      server === undefined ? null : { id: server.id, kind: server.kind, node_id: server.nodeId, spec: server.server },
+    task: task === undefined ? null : { id: task.id, desired: task.desired, node_id: task.nodeId },
+  };
+}
+
+function startTask({ tables, now, notify }: Tx, backup: Backup, at: BackupPlace): void {
+  const { backups, branches } = tables;
+  if (backups.tasks.has(backup.id)) return;
+  const { spec, pinnedTo = null, nodeSelector: _, ...resources } = taskOf(backup, at, branches.plan);
+  const task = tables.insert({
+    ...{ projectId: backup.project_id, channel: backup.channel, ownerKind: "backup", ownerId: backup.id },
+    ...{ kind: "backup", replica: 0, cause: null, createdAt: now, specHash: JSON.stringify(spec), ...resources },
+    ...{ pinnedTo, backup: spec },
+  });
+  backups.tasks.set(backup.id, task);
+  notify(taskTopic);
+}
+
+/** See `replaceOlder` of `backups/schedule/rows.ts`. */
+function replaceOlder({ tables: { backups } }: Tx, { project_id, channel, scheduled_keep: keep }: Backup): void {
+  if (keep === null) return;
+  for (const status of ["complete", "failed"] as const) {
+    const own = backups
+      .ofProject(project_id)
+      .filter((row) => row.channel === channel && row.scheduled_keep !== null && row.status === status)
+      .toSorted((a, b) => b.created_at.getTime() - a.created_at.getTime() || (a.id < b.id ? -1 : 1));
+    for (const { id } of own.slice(keep)) backups.rows.delete(id);
+  }
+}
