@@ -23,7 +23,7 @@ const endings = [
   { isCut: true, exitCode: 0 },
   { isCut: false, exitCode: 1 },
 ] as const;
-const endsBadlyShare = 0.15;
+const endsBadlyShare = 0.1;
 
 /** What a dumper does from its start on: it logs in, and writes as long as the server is there. */
 export function writeDump(docker: Docker, container: Container, dump: Dump, exit: (code: number) => void): void {

@@ -12,14 +12,16 @@ import type { World } from "./world.ts";
 
 /** What may be done to backups of databases, and how often per minute at most. */
 export const backupDeeds = {
-  backUp: 5,
-  backUpTwice: 2,
-  deleteBackup: 2,
+  backUp: 10,
+  backUpTwice: 4,
+  deleteBackup: 4,
   scheduleBackups: 1,
   nightFalls: 1,
   crashDumper: 1,
   registryAway: 0.7,
 } as const;
+
+const askAgainMs = 10_000;
 
 type BackupDeed = keyof typeof backupDeeds;
 
@@ -37,9 +39,17 @@ export function actOnBackups(world: World, kind: BackupDeed, { a, b, ms, x }: De
     );
     if (replica !== undefined) enter(replica.process, () => void transactOf(replica)(work).catch(() => {}));
   };
-  const projectId = at([...branches.rows.values()], a)?.project_id;
-  const backUp = (index: number): void => {
-    if (projectId !== undefined) ask(index, (tx) => requestBackup(tx, tx.tables.id("u"), projectId, "production"));
+  /** Of what can be backed up one, or of everything. */
+  const find = (): { project_id: string } | undefined => {
+    const all = [...branches.rows.values()];
+    return at(x < 0.1 ? all : all.filter(({ status }) => status === "ready"), a);
+  };
+  /** Whoever has no database so far asks again, for a while. */
+  const backUp = (index: number, tries = 8): void => {
+    const branch = find();
+    if (branch !== undefined)
+      ask(index, (tx) => requestBackup(tx, tx.tables.id("u"), branch.project_id, "production"));
+    else if (tries > 1) kernel.at(askAgainMs, "a backup is asked for again", () => backUp(index, tries - 1));
   };
   switch (kind) {
     case "backUp":
@@ -57,7 +67,9 @@ export function actOnBackups(world: World, kind: BackupDeed, { a, b, ms, x }: De
       return;
     case "scheduleBackups":
       ask(b, (tx) => {
-        if (projectId !== undefined) saveSchedule(tx, projectId, "production", x < 0.2 ? null : x < 0.6 ? 1 : 2);
+        const branch = at([...branches.rows.values()], a);
+        const keep = x < 0.2 ? null : x < 0.6 ? 1 : 2;
+        if (branch !== undefined) saveSchedule(tx, branch.project_id, "production", keep);
       });
       return;
     case "nightFalls":

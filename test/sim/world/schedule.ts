@@ -118,6 +118,9 @@ const firstFaultMs = 20_000;
 /** What everything users and operators do is never left out: without it nothing happens. */
 const always = new Set<DeedKind>(["deploy", "deployRelease"]);
 
+/** The same of databases, where there are any. */
+const alwaysOfDatabases = new Set<DeedKind>(["createDatabase", "backUp"]);
+
 const databasesShare = 0.5;
 
 /** Everything that is done in the world of a seed. Each seed draws some kinds, and how often. */
@@ -130,7 +133,7 @@ export function planOf(seed: number): Plan {
   const hasDatabases = random.fork("databases").chance(databasesShare);
   const isLeftOut = (kind: DeedKind, own: Random): boolean => {
     if (isDatabaseDeed(kind) || isBackupDeed(kind))
-      return !hasDatabases || (kind !== "createDatabase" && !own.chance(0.6));
+      return !hasDatabases || !(alwaysOfDatabases.has(kind) || own.chance(0.6));
     return !always.has(kind) && !own.chance(kind in rates ? 0.4 : 0.35);
   };
   for (const [kind, perMinute] of Object.entries(kinds) as [DeedKind, number][]) {

@@ -422,6 +422,7 @@ export class World {
     await kernel.run(calmAtMs + restMs);
     checkRest(this, before);
     this.checks.jobs.checkRest();
+    this.checks.backups.checkSettled();
     if (this.checks.found !== null) throw this.checks.found;
   }
 

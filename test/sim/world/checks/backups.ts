@@ -74,7 +74,7 @@ export class BackupChecks extends Check {
     else if (!this.whole.has(text)) this.fail(is.whole, `${id} is complete, and is not all of its database`);
   }
 
-  /** Two minutes after the last fault. */
+  /** Two minutes after the last fault, and at the end of all. */
   checkSettled(): void {
     const { world, tables } = this;
     const { postgres, kernel } = world;
