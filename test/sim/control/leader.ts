@@ -21,25 +21,26 @@ const gateSecret = Buffer.alloc(32);
 
 /** What a leader does for the fleet, scheduled jobs and backups, as the product does it. */
 export async function lead(replica: Replica, leadership: Leadership): Promise<void> {
-  const { process, fleet, etcd, listener, id: leaderId, clusterEpoch } = replica;
+  const { world, process, fleet, etcd, listener, id: leaderId, clusterEpoch } = replica;
   const { epoch } = leadership;
   const leadingSince = fleet.now();
   const transact = transactOf(replica);
   const clock = virtualClock(process);
+  const random = virtualRandom(process);
   const log = watchedLog(replica);
   const onError = (error: unknown) => void (!isPassing(error) && process.onUncaught(error));
   replica.isLeading = leadership.isHeld;
   const raise = () => raiseMemoryFence(transact, epoch);
-  if (!(await takeOver({ clock, random: virtualRandom(process), raise, log }, leadership))) return;
+  if (!(await takeOver({ clock, random, raise, log }, leadership))) return;
   const heardBy = () => ({ onError });
   await Promise.all([
     leadFleet({
       ...{ clock, rows: memoryFleetRows(transact), etcd, fleet, leadership, leaderId, leadingSince, listener },
       ...{ gateSecret, clusterEpoch, log, heardBy },
     }),
-    leadNightlyBackups({
-      ...{ clock, rows: memoryNightRows(transact), random: virtualRandom(process), leadership, log, heardBy },
-    }),
+    ...(world.plan.hasDatabases
+      ? [leadNightlyBackups({ clock, rows: memoryNightRows(transact), random, leadership, log, heardBy })]
+      : []),
     leadJobs({ clock, rows: memoryJobRows(transact), etcd, fleet, leadership, listener, log, heardBy }),
   ]);
 }

@@ -13,7 +13,11 @@ import { virtualMachine } from "./sights.ts";
 
 /** A cluster without sites, in which nothing is done but what a test does. */
 function quietWorld() {
-  const world = new World(1, { nodes: 1, edges: 1, replicas: 2, sites: 0, deeds: [] }, soundFooting);
+  const world = new World(
+    1,
+    { nodes: 1, edges: 1, replicas: 2, sites: 0, hasDatabases: false, deeds: [] },
+    soundFooting,
+  );
   const [node] = world.nodes;
   if (node === undefined) throw new Error("no node");
   for (const replica of world.replicas) world.kernel.at(0, "start", () => replica.start());

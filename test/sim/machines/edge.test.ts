@@ -6,7 +6,11 @@ const host = "p1.test";
 
 /** A cluster with one edge and one site, in which nothing is done but what a test does. It serves since a while. */
 async function quietWorld() {
-  const world = new World(1, { nodes: 1, edges: 1, replicas: 2, sites: 1, deeds: [] }, soundFooting);
+  const world = new World(
+    1,
+    { nodes: 1, edges: 1, replicas: 2, sites: 1, hasDatabases: false, deeds: [] },
+    soundFooting,
+  );
   const [edge] = world.edges;
   if (edge === undefined) throw new Error("no edge");
   for (const replica of world.replicas) world.kernel.at(0, "start", () => replica.start());

@@ -2,8 +2,8 @@ import {
   deleteBackup,
   requestBackup,
   saveSchedule,
-  type Tx,
-} from "@svc/control/tenants/databases/testing/memory/backups";
+} from "@svc/control/tenants/databases/testing/memory/backup-requests";
+import type { Tx } from "@svc/control/tenants/databases/testing/memory/backups";
 import { transactOf } from "../control/transact.ts";
 import { enter } from "../kernel/ports.ts";
 import { at } from "../kernel/random.ts";
@@ -47,8 +47,7 @@ export function actOnBackups(world: World, kind: BackupDeed, { a, b, ms, x }: De
   /** Whoever has no database so far asks again, for a while. */
   const backUp = (index: number, tries = 8): void => {
     const branch = find();
-    if (branch !== undefined)
-      ask(index, (tx) => requestBackup(tx, tx.tables.id("u"), branch.project_id, "production"));
+    if (branch !== undefined) ask(index, (tx) => requestBackup(tx, tx.tables.id("u"), branch.project_id, "production"));
     else if (tries > 1) kernel.at(askAgainMs, "a backup is asked for again", () => backUp(index, tries - 1));
   };
   switch (kind) {

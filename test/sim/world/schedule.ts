@@ -108,6 +108,7 @@ export interface Plan {
   edges: number;
   replicas: number;
   sites: number;
+  hasDatabases: boolean;
   deeds: readonly Deed[];
 }
 
@@ -149,7 +150,7 @@ export function planOf(seed: number): Plan {
     deeds.push({ ...deed(kind, 0, own), x: own.next() * most });
   }
   deeds.sort((one, other) => one.atMs - other.atMs || (one.kind < other.kind ? -1 : 1));
-  return { nodes, edges: random.int(1, 3), replicas: random.int(2, 3), sites: random.int(2, 4), deeds };
+  return { nodes, edges: random.int(1, 3), replicas: random.int(2, 3), sites: random.int(2, 4), hasDatabases, deeds };
 }
 
 const deed = (kind: DeedKind, atMs: number, random: Random): Deed => ({

@@ -104,6 +104,18 @@ describe.each([
     expect(await read(id)).toMatchObject(ended);
   });
 
+  test.each(["complete", "fail"] as const)(
+    "what made it is asked to go in the moment in which it ends: %s",
+    async (how) => {
+      const id = await begin();
+      await stage.rows.startTask(await read(id), place());
+      const [{ id: taskId } = { id: "" }] = await stage.tasks(id);
+      if (how === "fail") await stage.rows.fail(await read(id), "its disk broke");
+      else await stage.rows.complete(await read(id), { taskId, file });
+      expect(await stage.tasks(id)).toMatchObject([{ id: taskId, desired: "removed" }]);
+    },
+  );
+
   test("what has ended stays as it is, whatever was read before", async () => {
     const id = await begin();
     const before = await read(id);

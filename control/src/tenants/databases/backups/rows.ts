@@ -31,10 +31,11 @@ export interface BackupRows {
   /** It gets the task that makes it, unless it had one before. */
   startTask(of: Backup, at: BackupPlace): Promise<void>;
   markRunning(id: string): Promise<void>;
-  /** Its file is stored; what it replaces goes with that. False: it is over already. */
+  /** Its file is stored; what made it, and what it replaces, goes with that. False: it is over already. */
   complete(of: Backup, made: { taskId: string; file: BackupFile }): Promise<boolean>;
-  /** False: it is over already. */
+  /** What made it goes with that. False: it is over already. */
   fail(of: Backup, reason: string): Promise<boolean>;
+  /** What made one that a control of an earlier version has ended. */
   removeTask(taskId: string): Promise<void>;
 }
 
@@ -60,6 +61,14 @@ export function backupRows(db: Db): BackupRows {
       await act(tx);
       return true;
     });
+  /** Before anybody can delete it: nobody would look for what made it any more. */
+  const dismiss = async (tx: Db, { id }: Backup): Promise<void> => {
+    const tasks = tx.selectFrom("task").select("id").where("owner_id", "=", id).where("desired", "=", "running");
+    await removeTasks(
+      tx,
+      (await tasks.execute()).map((task) => task.id),
+    );
+  };
   const alertOf = ({ project_id: projectId, channel: subject }: Backup) =>
     ({ projectId, event: "backupFailed", subject }) as const;
 
@@ -80,12 +89,14 @@ export function backupRows(db: Db): BackupRows {
         const repository = repositories.backup(of.project_id);
         await endPush(tx, { id: taskId, projectId: of.project_id, repository, kind: "backup" }, file);
         await setComplete(tx, of.id, { repository, ...file });
+        await dismiss(tx, of);
         await clearAlert(tx, alertOf(of));
         await replaceOlder(tx, of);
       }),
     fail: (of, reason) =>
       locked(of, async (tx) => {
         await setFailed(tx, of.id, reason);
+        await dismiss(tx, of);
         await raiseAlert(tx, { ...alertOf(of), detail: reason });
         await replaceOlder(tx, of);
       }),

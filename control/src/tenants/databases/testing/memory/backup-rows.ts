@@ -7,7 +7,8 @@ import { type BackupPlace, type BackupRows, taskOf } from "../../backups/rows.ts
 import { isUnderWay } from "../../backups/rules.ts";
 import type { NightRows } from "../../backups/schedule/rows.ts";
 import { nightStep } from "../../backups/schedule/rules.ts";
-import { type BackupTables, countBackups, insertBackup, type Tx } from "./backups.ts";
+import { insertBackup } from "./backup-requests.ts";
+import { type BackupTables, countBackups, type Tx } from "./backups.ts";
 
 /** What work on backups asks, answered from memory. */
 export function memoryBackupRows(transact: Transact<BackupTables>): BackupRows {
@@ -30,13 +31,11 @@ export function memoryBackupRows(transact: Transact<BackupTables>): BackupRows {
       locked(of, (tx) => {
         const repository = repositories.backup(of.project_id);
         const file = { repository, digest, size_bytes, dump_bytes };
-        tx.tables.backups.change(of.id, { ...file, status: "complete", ended_at: tx.now });
-        replaceOlder(tx, of);
+        end(tx, of, { ...file, status: "complete" });
       }),
     fail: (of, error) =>
       locked(of, (tx) => {
-        tx.tables.backups.change(of.id, { status: "failed", error, ended_at: tx.now });
-        replaceOlder(tx, of);
+        end(tx, of, { status: "failed", error });
       }),
     removeTask: (taskId) =>
       transact(({ tables, notify }) => {
@@ -116,6 +115,14 @@ function startTask({ tables, now, notify }: Tx, backup: Backup, at: BackupPlace)
   });
   backups.tasks.set(backup.id, task);
   notify(taskTopic);
+}
+
+function end(tx: Tx, of: Backup, how: Partial<Backup>): void {
+  const { backups } = tx.tables;
+  backups.change(of.id, { ...how, ended_at: tx.now });
+  tx.tables.removeTasks([backups.tasks.get(of.id)?.id ?? []].flat());
+  tx.notify(taskTopic);
+  replaceOlder(tx, of);
 }
 
 /** See `replaceOlder` of `backups/schedule/rows.ts`. */

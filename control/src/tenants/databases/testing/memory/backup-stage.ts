@@ -11,6 +11,7 @@ import { saveSchedule } from "../../backups/schedule/store.ts";
 import { backupWork, deleteBackup, findBackup, insertBackup } from "../../backups/store.ts";
 import { branchRows } from "../../rows.ts";
 import { insertBranch } from "../../store.ts";
+import * as requests from "./backup-requests.ts";
 import { memoryBackupRows, memoryNightRows } from "./backup-rows.ts";
 import * as backups from "./backups.ts";
 import { memoryBranchRows } from "./branch-rows.ts";
@@ -139,10 +140,10 @@ export async function memoryBackupStage(): Promise<BackupStage> {
     async begin({ id: database_id, projectId }, channel = "production", scheduledKeep) {
       const id = tables.id("u");
       const of = { id, project_id: projectId, database_id, channel, engine: "postgres" as const };
-      return backups.insertBackup(tx(), { ...of, scheduled_keep: scheduledKeep ?? null }) ? id : null;
+      return requests.insertBackup(tx(), { ...of, scheduled_keep: scheduledKeep ?? null }) ? id : null;
     },
-    remove: async (id) => backups.deleteBackup(tx(), id),
-    schedule: async (projectId, keep) => backups.saveSchedule(tx(), projectId, "production", keep),
+    remove: async (id) => requests.deleteBackup(tx(), id),
+    schedule: async (projectId, keep) => requests.saveSchedule(tx(), projectId, "production", keep),
     async nightFalls() {
       tables.backups.lastNight = tx().now;
     },

@@ -1,10 +1,6 @@
-import type { Channel } from "@svc/proto";
 import type { MemoryTask, MemoryTransaction } from "../../../../fleet/testing/tables.ts";
 import type { Backup, BackupSchedule } from "../../../../stores/db/tables.ts";
-import type { NewBackupFacts } from "../../backups/rules.ts";
-import { isUnderWay, newBackupRefusal } from "../../backups/rules.ts";
-import { backupWork } from "../../backups/store.ts";
-import { useRefusal } from "../../rules.ts";
+import { isUnderWay, type NewBackupFacts } from "../../backups/rules.ts";
 import type { DatabaseTables } from "./tables.ts";
 
 /** Backups of branches, and the tasks that make them. */
@@ -54,52 +50,4 @@ export function countBackups({ tables }: Tx, projectId: string): Pick<NewBackupF
 /** The unique index `database_backup_slot`: whatever was read before, another one of the project leaves no room. */
 export function isSlotTaken({ tables }: Tx, projectId: string): boolean {
   return tables.backups.ofProject(projectId).some(({ status }) => isUnderWay(status));
-}
-
-type NewBackup = Pick<Backup, "id" | "project_id" | "database_id" | "channel" | "engine"> &
-  Partial<Pick<Backup, "scheduled_keep">>;
-
-/** See `insertBackup` there. */
-export function insertBackup(tx: Tx, backup: NewBackup): boolean {
-  const { id, project_id: projectId } = backup;
-  if (isSlotTaken(tx, projectId)) return false;
-  tx.tables.backups.rows.set(id, {
-    ...{ status: "pending", error: null, repository: null, digest: null, size_bytes: null, dump_bytes: null },
-    ...{ created_at: tx.now, ended_at: null, scheduled_keep: null, offsite_secret: null },
-    ...backup,
-  });
-  const payload = { backupId: id, projectId };
-  tx.tables.work.add(tx, { kind: backupWork, key: `${backupWork}/${id}`, payload });
-  return true;
-}
-
-/** As the endpoint has it: one transaction that has the project to itself. False: it is refused. */
-export function requestBackup(tx: Tx, id: string, projectId: string, channel: Channel): boolean {
-  const { branches } = tx.tables;
-  const branch = branches.ofProject(projectId).find((row) => row.channel === channel);
-  if (branch === undefined || useRefusal(branch.status) !== null || branches.suspended.has(projectId)) return false;
-  if (newBackupRefusal({ maxBackups: branches.plan.max_backups, ...countBackups(tx, projectId) }) !== null)
-    return false;
-  return insertBackup(tx, { id, project_id: projectId, database_id: branch.id, channel, engine: branch.engine });
-}
-
-/** See `saveSchedule` of `backups/schedule/store.ts`, for one channel. */
-export function saveSchedule(
-  { tables: { backups } }: Tx,
-  projectId: string,
-  channel: Channel,
-  keep: number | null,
-): void {
-  const key = `${projectId} ${channel}`;
-  if (keep === null) backups.schedules.delete(key);
-  else {
-    const { night, problem } = backups.schedules.get(key) ?? { night: backups.lastNight, problem: null };
-    backups.schedules.set(key, { project_id: projectId, channel, keep, night, problem });
-  }
-}
-
-/** See `deleteBackup` there. */
-export function deleteBackup({ tables: { backups } }: Tx, id: string): boolean {
-  const row = backups.rows.get(id);
-  return row !== undefined && !isUnderWay(row.status) && backups.rows.delete(id);
 }
