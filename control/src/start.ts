@@ -65,6 +65,7 @@ import { alertWorkers } from "./tenants/alerts/worker.ts";
 import { offsiteRound } from "./tenants/databases/backups/offsite/round.ts";
 import { backupWork } from "./tenants/databases/backups/store.ts";
 import { backupWorker } from "./tenants/databases/backups/worker.ts";
+import { changeRows } from "./tenants/databases/changes/rows.ts";
 import { changeKind } from "./tenants/databases/changes/store.ts";
 import { changeWorker } from "./tenants/databases/changes/worker.ts";
 import { checkWorker } from "./tenants/databases/check/worker.ts";
@@ -466,7 +467,10 @@ export function workGroups({
       concurrency: databasesAtOnce,
       handlers: { [databaseKind]: databaseWorker({ ...databases, rows: branchRows(db, databases.images) }) },
     },
-    { concurrency: changesAtOnce, handlers: { [changeKind]: changeWorker(databases) } },
+    {
+      concurrency: changesAtOnce,
+      handlers: { [changeKind]: changeWorker({ ...databases, rows: changeRows(db, databases.images) }) },
+    },
     {
       concurrency: copiesAtOnce,
       handlers: {

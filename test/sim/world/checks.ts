@@ -1,4 +1,5 @@
 import { AgentChecks } from "./checks/agents.ts";
+import { ChangeChecks } from "./checks/changes.ts";
 import { DatabaseChecks } from "./checks/databases.ts";
 import { EdgeChecks } from "./checks/edges.ts";
 import { EtcdChecks } from "./checks/etcd.ts";
@@ -18,6 +19,7 @@ export class Checks {
   readonly edges: EdgeChecks;
   readonly jobs: JobChecks;
   readonly databases: DatabaseChecks;
+  readonly changes: ChangeChecks;
 
   constructor(world: World) {
     this.seen = new Seen(world, this);
@@ -27,6 +29,7 @@ export class Checks {
     this.edges = new EdgeChecks(this.seen);
     this.jobs = new JobChecks(this.seen);
     this.databases = new DatabaseChecks(this.seen);
+    this.changes = new ChangeChecks(this.seen);
   }
 
   /** Called after every transaction. */

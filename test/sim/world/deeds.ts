@@ -4,6 +4,7 @@ import type { Replica } from "../control/replica.ts";
 import { at } from "../kernel/random.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Tables } from "../stores/postgres.ts";
+import { actOnChanges, isChangeDeed } from "./changes.ts";
 import { actOnDatabases, isDatabaseDeed } from "./databases.ts";
 import { actOnJobs, defineJobs } from "./jobs.ts";
 import type { Deed } from "./schedule.ts";
@@ -14,6 +15,10 @@ export function act(world: World, deed: Deed): void {
   const { kind, a, b, ms, x } = deed;
   if (isDatabaseDeed(kind)) {
     actOnDatabases(world, kind, deed);
+    return;
+  }
+  if (isChangeDeed(kind)) {
+    actOnChanges(world, kind, deed);
     return;
   }
   const { kernel, network, trouble } = world;

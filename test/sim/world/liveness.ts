@@ -64,6 +64,7 @@ export function checkSettled(world: World): void {
       checks.fail(33, `${machineId} has no session, and could have one`);
   }
   checks.databases.checkSettled();
+  checks.changes.checkSettled();
   for (const site of tables.sites.values()) {
     checkSite(world, seen, site);
     checkStopped(world, site);

@@ -1,4 +1,5 @@
 import { createRandom, type Random } from "../kernel/random.ts";
+import { changeDeeds, isChangeDeed } from "./changes.ts";
 import { databaseDeeds, databaseRates, isDatabaseDeed } from "./databases.ts";
 
 /** One thing that is done to the world, or one way in which it is bad from the beginning. */
@@ -84,6 +85,7 @@ const kinds = {
   awayPostgres: 0.3,
   restore: 0.3,
   ...databaseDeeds,
+  ...changeDeeds,
 } as const;
 
 /** What holds for a whole run, as a share. */
@@ -127,7 +129,8 @@ export function planOf(seed: number): Plan {
   // Many worlds have none, and those that have some have most of what may become of them.
   const hasDatabases = random.fork("databases").chance(databasesShare);
   const isLeftOut = (kind: DeedKind, own: Random): boolean => {
-    if (isDatabaseDeed(kind)) return !hasDatabases || (kind !== "createDatabase" && !own.chance(0.6));
+    if (isDatabaseDeed(kind) || isChangeDeed(kind))
+      return !hasDatabases || (kind !== "createDatabase" && !own.chance(0.6));
     return !always.has(kind) && !own.chance(kind in rates ? 0.4 : 0.35);
   };
   for (const [kind, perMinute] of Object.entries(kinds) as [DeedKind, number][]) {

@@ -1,3 +1,4 @@
+import { changeInvariants } from "./changes.ts";
 import { databaseInvariants } from "./databases.ts";
 import { jobInvariants } from "./jobs.ts";
 
@@ -51,4 +52,5 @@ export const invariants: Readonly<Record<number, string>> = {
   36: "whoever publishes by what it is told publishes what a look at everything would",
   ...jobInvariants,
   ...databaseInvariants,
+  ...changeInvariants,
 };
