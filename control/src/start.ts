@@ -66,6 +66,7 @@ import { offsiteRound } from "./tenants/databases/backups/offsite/round.ts";
 import { backupRows } from "./tenants/databases/backups/rows.ts";
 import { backupWork } from "./tenants/databases/backups/store.ts";
 import { backupWorker } from "./tenants/databases/backups/worker.ts";
+import { changeRows } from "./tenants/databases/changes/rows.ts";
 import { changeKind } from "./tenants/databases/changes/store.ts";
 import { changeWorker } from "./tenants/databases/changes/worker.ts";
 import { checkWorker } from "./tenants/databases/check/worker.ts";
@@ -467,7 +468,10 @@ export function workGroups({
       concurrency: databasesAtOnce,
       handlers: { [databaseKind]: databaseWorker({ ...databases, rows: branchRows(db, databases.images) }) },
     },
-    { concurrency: changesAtOnce, handlers: { [changeKind]: changeWorker(databases) } },
+    {
+      concurrency: changesAtOnce,
+      handlers: { [changeKind]: changeWorker({ ...databases, rows: changeRows(db, databases.images) }) },
+    },
     {
       concurrency: copiesAtOnce,
       handlers: {

@@ -1,6 +1,6 @@
 import type { DatabaseEngine } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
-import { removeOtherCopyDoors } from "../databases/copy-door.ts";
+import { layCopyDoor, removeOtherCopyDoors } from "../databases/copy-door.ts";
 import { probeDatabase } from "../databases/probe.ts";
 import { laySocketDir } from "../databases/socket-dir.ts";
 import type { Owner } from "../engine/engine.ts";
@@ -21,6 +21,8 @@ export interface Machine {
   /** Whether nobody listens on it at `address` now. */
   isPortFree(address: string, port: number): Promise<boolean>;
   tcpTables: TcpTables;
+  /** The directory of a copy's door; see `layCopyDoor`. */
+  layCopyDoor: typeof layCopyDoor;
   /** Removes the directories of the doors of all copies of databases but these. */
   removeOtherCopyDoors(owner: Owner, copyIds: readonly string[]): Promise<void>;
   /** The directory of a database's socket as its server needs it; see `laySocketDir`. */
@@ -41,6 +43,7 @@ export const thisMachine = (clock: Clock): Machine => ({
   gates: gateFiles,
   isPortFree,
   tcpTables: tcpTablesOf,
+  layCopyDoor,
   removeOtherCopyDoors,
   laySocketDir,
   probeDatabase: (server, timeoutMs, signal) => probeDatabase({ clock, ...server }, timeoutMs, signal),

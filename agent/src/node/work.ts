@@ -6,7 +6,7 @@ import { createBackups } from "../backups/backups.ts";
 import { buildLogMaxBytes, createBuilder } from "../build/builder.ts";
 import { createCaptures } from "../captures/captures.ts";
 import type { Config } from "../config.ts";
-import { copyDoorOf, layCopyDoor } from "../databases/copy-door.ts";
+import { copyDoorOf } from "../databases/copy-door.ts";
 import { servingInstance } from "../databases/instances.ts";
 import { heldCopies } from "../databases/needed.ts";
 import { socketPathOf } from "../databases/socket-dir.ts";
@@ -81,7 +81,7 @@ export function createWork(options: {
       async lay(copyIds) {
         if (copyIds.length === 0) return;
         const [description, proxy] = await Promise.all([engine.describe(), proxyDir.ids()]);
-        for (const copyId of copyIds) await layCopyDoor(owner, copyId, description, proxy);
+        for (const copyId of copyIds) await machine.layCopyDoor(owner, copyId, description, proxy);
       },
       removeOthers: (copyIds) => machine.removeOtherCopyDoors(owner, [...copyIds, ...heldCopies(placements.list())]),
     },

@@ -9,10 +9,12 @@ import {
   ServerRefused,
   ServerUnreachable,
 } from "@svc/control/tenants/databases/admin-sql";
+import { copySlot } from "@svc/proto";
 import { createAnswer } from "../kernel/ports.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Container } from "../machines/docker.ts";
-import type { ServerMade, Volume } from "../machines/servers.ts";
+import { positionOf } from "../machines/keepers.ts";
+import type { Role, ServerMade, Volume } from "../machines/servers.ts";
 import type { Replica } from "./replica.ts";
 
 /** Nobody replaces it here. */
@@ -94,31 +96,44 @@ export function virtualAdmin({ world, process }: Replica): DatabaseAdmin {
     return answer.promise;
   }
 
-  const setRole = (volume: Volume, verifier: string, connectionLimit: number): void => {
-    volume.role = { verifier, connectionLimit, by: process, life, atMs: kernel.nowMs };
+  const setRole = (volume: Volume, role: Pick<Role, "verifier" | "connectionLimit" | "isLocked">): void => {
+    volume.role = { ...role, by: process, life, atMs: kernel.nowMs };
     kernel.note(() => `${volume.name}: its role has another password by ${process.id}`);
   };
-  const absent = () => Promise.reject(new Error("there are no copies here"));
+  const absent = () => Promise.reject(new Error("nobody asks that of a server here"));
 
   return {
     createTenant: (target, { verifier, connectionLimit }, signal) =>
       ask(target, signal, (volume, server) => {
         writable(server);
-        setRole(volume, verifier, connectionLimit);
+        setRole(volume, { verifier, connectionLimit, isLocked: false });
       }),
     rotate: (target, { verifier }, signal) =>
       ask(target, signal, (volume, server) => {
         writable(server);
         if (volume.role === null) throw new ServerRefused("there is no such role");
-        setRole(volume, verifier, volume.role.connectionLimit);
+        setRole(volume, { ...volume.role, verifier });
+        volume.ended += 1;
       }),
     proveLogin: (target, { password }, signal) =>
       ask(
         target,
         signal,
-        ({ role }, { engine, databaseId }) => role?.verifier === verifierOf(engine, databaseId, password),
+        ({ role }, { engine, databaseId }) =>
+          role?.isLocked === false && role.verifier === verifierOf(engine, databaseId, password),
       ),
-    ...{ freeze: absent, bringKeeper: absent, releaseSlots: absent },
+    freeze: (target, { slot }, signal) =>
+      ask(target, signal, (volume, server) => {
+        writable(server);
+        if (volume.role !== null)
+          volume.role = { ...volume.role, isLocked: true, by: process, life, atMs: kernel.nowMs };
+        volume.ended += 1;
+        kernel.note(() => `${volume.name}: its role is kept out by ${process.id}`);
+        const copies = world.nodes.flatMap(({ docker }) => [...docker.databases.copies]);
+        const follower = slot === null ? undefined : copies.find(([id]) => copySlot(id) === slot)?.[1];
+        return { position: positionOf(server.engine, volume.last), isCopied: follower?.last === volume.last };
+      }),
+    ...{ bringKeeper: absent, releaseSlots: absent },
   };
 }
 

@@ -4,8 +4,11 @@ import { memoryWorkRows } from "@svc/control/stores/work/testing/memory";
 import { startWorkers, type WorkHandler } from "@svc/control/stores/work/worker";
 import { backupWork } from "@svc/control/tenants/databases/backups/store";
 import { backupWorker } from "@svc/control/tenants/databases/backups/worker";
+import { changeKind } from "@svc/control/tenants/databases/changes/store";
+import { changeWorker } from "@svc/control/tenants/databases/changes/worker";
 import { memoryBackupRows } from "@svc/control/tenants/databases/testing/memory/backup-rows";
 import { memoryBranchRows } from "@svc/control/tenants/databases/testing/memory/branch-rows";
+import { memoryChangeRows } from "@svc/control/tenants/databases/testing/memory/change-rows";
 import { databaseWorker } from "@svc/control/tenants/databases/worker";
 import { lifecycleWorker } from "@svc/control/tenants/deployments/lifecycle/worker";
 import { retireWorker } from "@svc/control/tenants/deployments/retire/worker";
@@ -27,6 +30,7 @@ const leaseMs = 10_000;
 const deploysAtOnce = 6;
 const otherWorkAtOnce = 4;
 const databasesAtOnce = 3;
+const changesAtOnce = 2;
 const drainMs = 5_000;
 
 /** The work of one life of a replica. Nothing is built here. */
@@ -34,15 +38,14 @@ export function startWork(replica: Replica): void {
   const { process, listener, isCutOff, fleet, etcd, scope, world } = replica;
   const transact = transactOf(replica);
   const ports = { clock: virtualClock(process), log: virtualLog(process), fleet, etcd };
+  const servers = { secrets: virtualSecrets, openLine: virtualLines(replica), admin: virtualAdmin(replica) };
   const handlers = {
     deploy: deployWorker({ ...ports, rows: memoryDeployRows(transact), builds: () => noBuilds }),
     retire: retireWorker({ ...ports, rows: memoryRetireRows(transact), drainMs }),
     lifecycle: lifecycleWorker({ ...ports, rows: memoryLifecycleRows(transact) }),
     backup: backupWorker({ ...ports, rows: memoryBackupRows(transact), registry: world.artifacts.client(scope) }),
-    database: databaseWorker({
-      ...{ ...ports, rows: memoryBranchRows(transact), secrets: virtualSecrets },
-      ...{ openLine: virtualLines(replica), admin: virtualAdmin(replica) },
-    }),
+    database: databaseWorker({ ...ports, ...servers, rows: memoryBranchRows(transact) }),
+    change: changeWorker({ ...ports, ...servers, rows: memoryChangeRows(transact) }),
   };
   const watched = (handler: WorkHandler) => watchedBy(process.onUncaught, handler);
   startWorkers({
@@ -50,6 +53,7 @@ export function startWork(replica: Replica): void {
     groups: [
       { concurrency: deploysAtOnce, handlers: { deploy: watched(handlers.deploy) } },
       { concurrency: databasesAtOnce, handlers: { [databaseKind]: watched(handlers.database) } },
+      { concurrency: changesAtOnce, handlers: { [changeKind]: watched(handlers.change) } },
       {
         concurrency: otherWorkAtOnce,
         handlers: {

@@ -9,7 +9,7 @@ import {
   labels,
 } from "@svc/agent/engine/engine";
 import { EngineError } from "@svc/agent/engine/errors";
-import { databaseVolume } from "@svc/proto";
+import { copyVolume, databaseVolume } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import type { Scope } from "../kernel/kernel.ts";
 import { createAnswer } from "../kernel/ports.ts";
@@ -78,7 +78,8 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
       ...{ databaseId: spec.databaseId, engine: spec.engine, generation: spec.generation, readOnly: spec.readOnly },
       volume: databaseVolume(spec.databaseId, spec.generation),
       socketPath: socketPathOf(owner, spec.databaseId, spec.engine),
-      ...{ init: spec.init !== null, epoch: BigInt(spec.labels[labels.epoch] ?? "0") },
+      ...{ init: spec.init !== null, restore: spec.restore?.copyId ?? null },
+      epoch: BigInt(spec.labels[labels.epoch] ?? "0"),
     },
   });
   const madeDump = ({ databaseId, env, ...spec }: DumpContainerSpec): Made => ({
@@ -127,7 +128,12 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
       if (container?.dump === undefined) throw new EngineError("not-found", "no such container");
       return heardDump(docker, scope, container, container.dump);
     },
-    createDatabaseContainer: (spec) => create(madeServer(spec)),
+    async createDatabaseContainer(spec) {
+      const { restore } = spec;
+      if (restore !== null && !docker.databases.copies.has(restore.copyId))
+        throw new EngineError("not-found", "there is no such volume");
+      await create(madeServer(spec));
+    },
     startContainer: (name) => withDeadline(clock, "start container", slowMs, () => docker.start(scope, name)),
     limitContainer: (name, limits, reserved) =>
       order(
@@ -225,10 +231,14 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
       order(
         "list volumes",
         quickMs,
-        () =>
-          [...docker.databases.volumes.values()].map(({ databaseId: id, name }) => ({
-            ...{ of: "database", id, name, path: `/volumes/${name}` },
+        () => [
+          ...[...docker.databases.volumes.values()].map(({ databaseId: id, name }) => ({
+            ...{ of: "database" as const, id, name, path: `/volumes/${name}` },
           })),
+          ...[...docker.databases.copies.keys()].map((id) => ({
+            ...{ of: "copy" as const, id, name: copyVolume(id), path: `/volumes/${copyVolume(id)}` },
+          })),
+        ],
         3,
       ),
     removeDatabaseVolume: (name) =>

@@ -1,4 +1,4 @@
-import type { DatabaseEngine } from "@svc/proto";
+import { copyVolume, type DatabaseEngine } from "@svc/proto";
 import type { Kernel, Process } from "../kernel/kernel.ts";
 import type { Random } from "../kernel/random.ts";
 import type { Container } from "./docker.ts";
@@ -15,7 +15,34 @@ export interface ServerMade {
   socketPath: string;
   /** An empty volume may be made a database. */
   init: boolean;
+  /** The copy that an empty one is filled from; null: none. */
+  restore: string | null;
   readOnly: boolean;
+}
+
+/** What an app was told that is written, and what was before it. */
+export interface Write {
+  readonly number: number;
+  readonly atMs: number;
+  readonly before: Write | null;
+}
+
+/** The tenant's role, and who brought its password last. */
+export interface Role {
+  verifier: string;
+  connectionLimit: number;
+  /** Nobody may log in as it. */
+  isLocked: boolean;
+  by: Process;
+  life: number;
+  atMs: number;
+}
+
+/** What somebody who keeps a copy has of a volume; null: nothing whole yet. */
+export interface Copied {
+  last: Write | null;
+  role: Role | null;
+  atMs: number;
 }
 
 /** The data of one database on one machine: it outlives every container, and is on the disk. */
@@ -25,8 +52,12 @@ export interface Volume {
   readonly generation: number;
   /** The data is there, whole. */
   hasData: boolean;
-  /** The tenant's role, and who brought its password last; null: it was never made. */
-  role: { verifier: string; connectionLimit: number; by: Process; life: number; atMs: number } | null;
+  /** Null: it was never made. */
+  role: Role | null;
+  /** The newest that is in it. */
+  last: Write | null;
+  /** Sessions of its role were ended so often. */
+  ended: number;
 }
 
 /** Who hears of servers, for the checks. */
@@ -34,20 +65,26 @@ export interface ServerWitness {
   /** A container of one begins, before anything keeps it from its data. */
   onServerBegins(container: Container, machineId: string): void;
   onDataMade(volume: Volume, machineId: string): void;
+  onRestored(volume: Volume, machineId: string): void;
   onServes(container: Container): void;
   /** A dumper has written everything, and ended well. */
   onDumped(text: string): void;
   onVolumeRemoved(volume: Volume, machineId: string): void;
+  onCopyRemoved(copyId: string, machineId: string): void;
   onVolumesLost(names: Iterable<string>, machineId: string): void;
 }
 
 /** Codes of the entry point of database images. */
 const heldCode = 75;
 const missingCode = 77;
+/** Of a copy that is not whole. */
+const brokenCode = 1;
 
 /** What one machine's containers of databases do by themselves, and what is in their volumes. */
 export class DatabaseServers {
   readonly volumes = new Map<string, Volume>();
+  /** Copies of databases of other machines, by id. */
+  readonly copies = new Map<string, Copied | null>();
   /** The containers that have the lock of a volume, by its name. */
   private readonly holders = new Map<string, Container>();
   /** When the start was that a server serves since, by instance. */
@@ -67,10 +104,16 @@ export class DatabaseServers {
 
   /** As the engine does for a container that is made. */
   provide({ volume: name, databaseId, generation }: ServerMade): void {
-    if (!this.volumes.has(name)) this.volumes.set(name, { name, databaseId, generation, hasData: false, role: null });
+    const empty = { hasData: false, role: null, last: null, ended: 0 };
+    if (!this.volumes.has(name)) this.volumes.set(name, { name, databaseId, generation, ...empty });
   }
 
   remove(name: string): void {
+    for (const id of this.copies.keys()) {
+      if (copyVolume(id) !== name) continue;
+      this.copies.delete(id);
+      this.witness.onCopyRemoved(id, this.machineId);
+    }
     const volume = this.volumes.get(name);
     this.volumes.delete(name);
     if (volume !== undefined) this.witness.onVolumeRemoved(volume, this.machineId);
@@ -78,8 +121,9 @@ export class DatabaseServers {
 
   /** The engine's data is gone. */
   lose(): void {
-    this.witness.onVolumesLost(this.volumes.keys(), this.machineId);
+    this.witness.onVolumesLost([...this.volumes.keys(), ...[...this.copies.keys()].map(copyVolume)], this.machineId);
     this.volumes.clear();
+    this.copies.clear();
     this.holders.clear();
   }
 
@@ -103,8 +147,16 @@ export class DatabaseServers {
       this.holders.set(server.volume, container);
       const volume = this.volumes.get(server.volume);
       if (volume?.hasData === true) return serve();
-      if (volume === undefined || !server.init) return exit(missingCode);
+      if (volume === undefined || (!server.init && server.restore === null)) return exit(missingCode);
       then(random.between(300, 6_000), "data is made", () => {
+        if (server.restore !== null) {
+          const copied = this.copies.get(server.restore) ?? null;
+          if (copied === null) return exit(brokenCode);
+          const { last, role } = copied;
+          Object.assign(volume, { hasData: true, last, role: role && { ...role } });
+          this.witness.onRestored(volume, this.machineId);
+          return serve();
+        }
         volume.hasData = true;
         this.witness.onDataMade(volume, this.machineId);
         serve();

@@ -63,7 +63,7 @@ export function virtualMachine(scope: Scope, docker: Docker, bootId: string): Ma
       signal.addEventListener("abort", () => answer.resolve(false, 0, "probe ends"), { once: true });
       return answer.promise;
     },
-    // There are no copies here.
+    layCopyDoor: () => look("door of a copy", () => {}),
     removeOtherCopyDoors: async () => {},
     probe(upstream, path, timeoutMs, signal) {
       const answer = createAnswer<{ healthy: boolean; seen: string; hint: string }>(scope);

@@ -31,6 +31,15 @@ export const databaseMutants = {
         },
     },
   },
+  D5: {
+    breaks: "the volume that a database had before a change goes as soon as it has the next one",
+    patches: {
+      volumesToRemove: (real) => (volumes) =>
+        real(
+          volumes.map((each) => (each.isOver && each.isChanging ? { ...each, isDue: true, isChanging: false } : each)),
+        ),
+    },
+  },
   D6: {
     breaks: "another password is kept before the server has it, and nobody looks whether it came to it",
     foundBySeed: 1_027,
@@ -65,5 +74,28 @@ export const databaseMutants = {
     breaks: "the volume of a dropped database goes before its time",
     foundBySeed: 1_003,
     patches: { volumesToRemove: (real) => (volumes) => real(volumes.map((each) => ({ ...each, isDue: each.isOver }))) },
+  },
+  D12: {
+    breaks: "the server of a database that moves ends before the copy has everything",
+    patches: {
+      nextChangeStep: (real) => (facts) =>
+        real(facts.copy === null ? facts : { ...facts, copy: { ...facts.copy, hasFrozen: true } }),
+    },
+  },
+  D13: {
+    breaks: "a database gets its next volume while the server before may be written to still",
+    patches: {
+      nextChangeStep: (real) => (facts) =>
+        real(facts.state === "stopping" ? { ...facts, servers: facts.servers.filter(({ wanted }) => wanted) } : facts),
+      hasNoServer: (real) => (tx, branch) =>
+        real(tx, branch) || tx.tables.branches.serversOf(branch.id).every(({ desired }) => desired === "removed"),
+    },
+  },
+  D14: {
+    breaks: "a change that ends where nobody can be let in takes the tenant for let in",
+    patches: {
+      changeEffects: (real) => (deps) =>
+        real({ ...deps, rows: { ...deps.rows, settle: (of, how) => deps.rows.settle(of, how, true) } }),
+    },
   },
 } satisfies Record<string, Mutant>;

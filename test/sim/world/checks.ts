@@ -1,5 +1,6 @@
 import { AgentChecks } from "./checks/agents.ts";
 import { BackupChecks } from "./checks/backups.ts";
+import { ChangeChecks } from "./checks/changes.ts";
 import { DatabaseChecks } from "./checks/databases.ts";
 import { EdgeChecks } from "./checks/edges.ts";
 import { EtcdChecks } from "./checks/etcd.ts";
@@ -20,6 +21,7 @@ export class Checks {
   readonly jobs: JobChecks;
   readonly databases: DatabaseChecks;
   readonly backups: BackupChecks;
+  readonly changes: ChangeChecks;
 
   constructor(world: World) {
     this.seen = new Seen(world, this);
@@ -30,6 +32,7 @@ export class Checks {
     this.jobs = new JobChecks(this.seen);
     this.databases = new DatabaseChecks(this.seen);
     this.backups = new BackupChecks(this.seen);
+    this.changes = new ChangeChecks(this.seen);
   }
 
   /** Called after every transaction. */

@@ -100,6 +100,8 @@ export function actOnDatabases(world: World, kind: DatabaseDeed, { a, b, ms, x }
         const purgeAt = new Date(now.getTime() - 3_600_000);
         for (const volume of tables.branches.volumes.values())
           if (volume.state !== "current") Object.assign(volume, { purgeAt });
+        for (const copy of tables.branches.copies.values())
+          if (copy.state === "ended") tables.branches.copies.set(copy.id, { ...copy, purge_at: purgeAt });
       });
       return;
     case "crashServer":

@@ -5,6 +5,7 @@ import { at } from "../kernel/random.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import type { Tables } from "../stores/postgres.ts";
 import { actOnBackups, isBackupDeed } from "./backups.ts";
+import { actOnChanges, isChangeDeed } from "./changes.ts";
 import { actOnDatabases, isDatabaseDeed } from "./databases.ts";
 import { actOnJobs, defineJobs } from "./jobs.ts";
 import type { Deed } from "./schedule.ts";
@@ -19,6 +20,10 @@ export function act(world: World, deed: Deed): void {
   }
   if (isBackupDeed(kind)) {
     actOnBackups(world, kind, deed);
+    return;
+  }
+  if (isChangeDeed(kind)) {
+    actOnChanges(world, kind, deed);
     return;
   }
   const { kernel, network, trouble } = world;

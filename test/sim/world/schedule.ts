@@ -1,5 +1,6 @@
 import { createRandom, type Random } from "../kernel/random.ts";
 import { backupDeeds, isBackupDeed } from "./backups.ts";
+import { changeDeeds, isChangeDeed } from "./changes.ts";
 import { databaseDeeds, databaseRates, isDatabaseDeed } from "./databases.ts";
 
 /** One thing that is done to the world, or one way in which it is bad from the beginning. */
@@ -86,6 +87,7 @@ const kinds = {
   restore: 0.3,
   ...databaseDeeds,
   ...backupDeeds,
+  ...changeDeeds,
 } as const;
 
 /** What holds for a whole run, as a share. */
@@ -133,7 +135,7 @@ export function planOf(seed: number): Plan {
   // Many worlds have none, and those that have some have most of what may become of them.
   const hasDatabases = random.fork("databases").chance(databasesShare);
   const isLeftOut = (kind: DeedKind, own: Random): boolean => {
-    if (isDatabaseDeed(kind) || isBackupDeed(kind))
+    if (isDatabaseDeed(kind) || isBackupDeed(kind) || isChangeDeed(kind))
       return !hasDatabases || !(alwaysOfDatabases.has(kind) || own.chance(0.6));
     return !always.has(kind) && !own.chance(kind in rates ? 0.4 : 0.35);
   };

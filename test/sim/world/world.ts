@@ -24,6 +24,7 @@ import type { Footing } from "../machines/footing.ts";
 import { EtcdStore, type Snapshot, Values } from "../stores/etcd.ts";
 import type { StoreTrouble } from "../stores/etcd-path.ts";
 import { Postgres } from "../stores/postgres.ts";
+import { restChanges, Writers } from "./changes.ts";
 import { Checks } from "./checks.ts";
 import type { ServerTrouble } from "./databases.ts";
 import { act } from "./deeds.ts";
@@ -406,12 +407,14 @@ export class World {
     };
     kernel.at(backupEveryMs, "backup", backup);
     for (const deed of this.plan.deeds) this.do(deed);
+    if (this.plan.deeds.some(({ kind }) => kind === "createDatabase")) new Writers(this).start();
     const calmAtMs = 20_000 + faultsMs;
     kernel.at(calmAtMs, "calm", () => this.calm());
     await kernel.run(calmAtMs + settleMs);
     checkSettled(this);
     this.checks.jobs.checkSettled();
     restJobs(this);
+    restChanges(this);
     if (this.checks.found !== null) throw this.checks.found;
     await kernel.run(calmAtMs + restMs - 40_000);
     const before = {
@@ -423,6 +426,7 @@ export class World {
     checkRest(this, before);
     this.checks.jobs.checkRest();
     this.checks.backups.checkSettled();
+    this.checks.changes.checkRest();
     if (this.checks.found !== null) throw this.checks.found;
   }
 

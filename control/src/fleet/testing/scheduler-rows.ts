@@ -3,17 +3,11 @@ import { branchTopic } from "../database-tables/news.ts";
 import type { NodeRow, Reasons, SchedulerRows } from "../scheduler/store.ts";
 import type { OpenTask } from "../tasks/store.ts";
 import { inFencedMemory } from "./fenced.ts";
-import type { MemoryNode, MemoryTask, Transact } from "./tables.ts";
+import type { MemoryNode, MemoryTables, MemoryTask, Transact } from "./tables.ts";
 
 /** What rounds of the scheduler ask, answered from memory. */
 export const memorySchedulerRows = (transact: Transact): SchedulerRows => ({
-  nodes: () =>
-    transact(({ tables }) =>
-      [...tables.nodes.values()]
-        .filter(({ role, lifecycle }) => role === "node" && lifecycle === "active")
-        .map(nodeRow)
-        .sort((a, b) => (a.id < b.id ? -1 : 1)),
-    ),
+  nodes: () => transact(({ tables }) => nodeRowsOf(tables)),
   goneNodes: () =>
     transact(({ tables }) =>
       [...tables.nodes.values()].filter(({ lifecycle }) => lifecycle !== "active").map(({ id }) => id),
@@ -57,6 +51,13 @@ export const memorySchedulerRows = (transact: Transact): SchedulerRows => ({
 
 const isSame = (a: Reasons | null, b: Reasons): boolean =>
   a !== null && Object.keys(a).length === Object.keys(b).length && Object.entries(b).every(([key, n]) => a[key] === n);
+
+/** See `listNodeRows` of `scheduler/store.ts`. */
+export const nodeRowsOf = ({ nodes }: Pick<MemoryTables, "nodes">): NodeRow[] =>
+  [...nodes.values()]
+    .filter(({ role, lifecycle }) => role === "node" && lifecycle === "active")
+    .map(nodeRow)
+    .sort((a, b) => (a.id < b.id ? -1 : 1));
 
 const nodeRow = (node: MemoryNode): NodeRow => ({
   ...{ id: node.id, name: node.id, drain: node.drain, schedulable: node.schedulable },

@@ -14,6 +14,9 @@ import type { BranchFacts, ServerFacts } from "./steps.ts";
 /** What an owner's plan gives a branch. */
 export type BranchPlan = Pick<Plan, "db_connection_limit" | "db_size_mb" | "cpu_millicores">;
 
+/** The same with where its servers may run. */
+export type ServerPlan = BranchPlan & Pick<Plan, "node_selector">;
+
 /** A task that is or was the server of a branch. */
 export interface ServerRow
   extends Pick<

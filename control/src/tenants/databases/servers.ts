@@ -4,7 +4,7 @@ import type { NewTask } from "../../fleet/tasks/kinds/kind.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch, Plan } from "../../stores/db/tables.ts";
-import { type BranchPlan, tenantFacts } from "./facts.ts";
+import { type ServerPlan, tenantFacts } from "./facts.ts";
 import { roleConnectionLimit, serverResources, serverSizeMb } from "./limits.ts";
 import { isToBeReadOnly } from "./steps.ts";
 
@@ -14,7 +14,7 @@ const platformSessions = 10;
 /** What is asked for: a server where the branch's data is, or anywhere while there is none. */
 export const serverTask = (
   branch: Branch,
-  plan: BranchPlan & Pick<Plan, "node_selector">,
+  plan: ServerPlan,
   images: Readonly<Record<DatabaseEngine, string>>,
   restore: DatabaseTaskSpec["restore"] = null,
 ): NewTask<DatabaseTaskSpec> =>

@@ -78,6 +78,14 @@ export class DatabaseChecks extends Check implements ServerWitness {
       this.fail(is.madeAgain, `${machineId}: data of ${databaseId} is made again`);
   }
 
+  onRestored(volume: Volume, machineId: string): void {
+    this.world.checks.changes.onRestored(volume, machineId);
+  }
+
+  onCopyRemoved(copyId: string, machineId: string): void {
+    this.world.checks.changes.onCopyRemoved(copyId, machineId);
+  }
+
   onServes = ({ server }: Container): void => {
     if (server !== undefined) this.checkAdmitted(server.databaseId);
   };
@@ -91,6 +99,7 @@ export class DatabaseChecks extends Check implements ServerWitness {
   onVolumeRemoved({ databaseId, generation, name }: Volume, machineId: string): void {
     const { tables, now } = this.world.postgres;
     this.world.kernel.note(() => `${machineId}: ${name} is removed`);
+    this.world.checks.changes.onRemoved(databaseId, `${machineId}: ${name}`);
     const known = tables.branches.volumes.get(volumeKey(databaseId, generation));
     const isDue = known?.purgeAt != null && known.purgeAt < now();
     const isUsed = [...tables.open.values()].some(
@@ -145,6 +154,8 @@ export class DatabaseChecks extends Check implements ServerWitness {
     const sinceMs = Math.min(nowMs() - status_at.getTime(), world.kernel.nowMs - world.calmSinceMs);
     if (status === "dropping" && sinceMs > 100_000) this.fail(is.end, `${id} is being dropped for ${sinceMs} ms`);
     if (status === "dropping" || status === "error" || tables.branches.suspended.has(row.project_id)) return;
+    // Of one that a change has in its hands, that is asked: see `changes.ts`.
+    if (tables.branches.isHeld(id)) return;
     const server = tables.branches.serversOf(id).findLast(({ reapedAt }) => reapedAt === null);
     const isGone = nodeId !== null && tables.nodes.get(nodeId)?.lifecycle !== "active";
     if (isGone) {
@@ -193,7 +204,7 @@ export class DatabaseChecks extends Check implements ServerWitness {
     // A full one may be on its way to a server that takes it.
     if ((pending_secret !== null || tenant_at === null) && !read_only)
       this.fail(is.password, `${id} is ready, and its password was not brought to its server`);
-    const isTaken = role.verifier === verifierOf(engine, id, openTenantPassword(virtualSecrets, row));
+    const isTaken = !role.isLocked && role.verifier === verifierOf(engine, id, openTenantPassword(virtualSecrets, row));
     // Whoever brought it has ended before it could look again: only comparing what the server has finds that.
     const { endedAtMs } = this.world.replicas.find(({ process }) => process === role.by) ?? { endedAtMs: 0 };
     const isOrphaned = endedAtMs >= role.atMs && endedAtMs - role.atMs < 30_000;

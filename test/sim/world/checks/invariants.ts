@@ -1,4 +1,5 @@
 import { backupInvariants } from "./backups.ts";
+import { changeInvariants } from "./changes.ts";
 import { databaseInvariants } from "./databases.ts";
 import { jobInvariants } from "./jobs.ts";
 
@@ -53,4 +54,5 @@ export const invariants: Readonly<Record<number, string>> = {
   ...jobInvariants,
   ...databaseInvariants,
   ...backupInvariants,
+  ...changeInvariants,
 };

@@ -3,12 +3,12 @@ import { firstProblem } from "../../../fleet/scheduler/filters.ts";
 import { createRoom } from "../../../fleet/scheduler/node-room.ts";
 import {
   listReservations,
-  listSchedulableNodes,
   type NodeLinks,
+  namedNodes,
   type SchedulerFleet,
 } from "../../../fleet/scheduler/snapshot.ts";
-import type { Db } from "../../../stores/db/pool.ts";
-import type { FoundBranch } from "../facts.ts";
+import type { NodeRow } from "../../../fleet/scheduler/store.ts";
+import type { FoundBranch, ServerPlan } from "../facts.ts";
 import { serverResources } from "../limits.ts";
 
 export type RoomFleet = NodeLinks & Pick<SchedulerFleet, "placements" | "observation" | "runs">;
@@ -17,12 +17,12 @@ export type RoomFleet = NodeLinks & Pick<SchedulerFleet, "placements" | "observa
  * Why a machine takes no server of the branch, in the scheduler's words; null: it takes one. That it does not answer for a moment is
  * none: what follows from that is seen at the copy. What the branch's own server takes there is free by then.
  */
-export async function readServerRefusal(
-  { db, fleet }: { db: Db; fleet: RoomFleet },
-  { branch, plan }: Pick<FoundBranch, "branch" | "plan">,
+export function serverRefusal(
+  { nodes: rows, fleet }: { nodes: readonly NodeRow[]; fleet: RoomFleet },
+  { branch, plan }: Pick<FoundBranch<ServerPlan>, "branch" | "plan">,
   nodeId: string,
-): Promise<string | null> {
-  const nodes = await listSchedulableNodes(db, fleet);
+): string | null {
+  const nodes = namedNodes(rows, fleet);
   const node = nodes.find(({ id }) => id === nodeId);
   if (node === undefined) return "gone";
   const taken = listReservations(fleet).filter(({ ownerId }) => ownerId !== branch.id);

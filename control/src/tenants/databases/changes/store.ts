@@ -5,14 +5,12 @@ import type { Branch, Change } from "../../../stores/db/tables.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { enqueue, workTopic } from "../../../stores/work/queue.ts";
 import { placeVolume, retireVolume } from "../volumes/store.ts";
+import { holding } from "./switch.ts";
 
 /** Work of this kind brings a change of a branch to its end. */
 export const changeKind = "database-change";
 
 const now = sql<Date>`clock_timestamp()`;
-
-/** Where a change decides about the branch's servers and its tenant, and nobody else does. */
-const holding = ["freezing", "draining", "stopping", "restoring"] as const satisfies readonly Change["state"][];
 
 /** The change that a branch is under; null: it is under none. Exact while the branch is locked. */
 export async function findOpenChange(db: Db, databaseId: string): Promise<Change | null> {
@@ -83,7 +81,7 @@ export async function insertChange(
   return true;
 }
 
-const workKey = (changeId: string): string => `${changeKind}/${changeId}`;
+export const workKey = (changeId: string): string => `${changeKind}/${changeId}`;
 
 /** Has the worker look at the change after this transaction, if it waits. */
 export async function wakeChange(tx: Db, changeId: string): Promise<void> {

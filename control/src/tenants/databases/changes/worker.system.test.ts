@@ -17,7 +17,8 @@ import { upgradeServers } from "../upgrades/round.ts";
 import { databaseWorker } from "../worker.ts";
 import { moveFromDraining } from "./drain.ts";
 import { changeEffects } from "./effects.ts";
-import { readChangeFacts } from "./facts.ts";
+import { foundChange } from "./facts.ts";
+import { changeRows } from "./rows.ts";
 import { changeWorker } from "./worker.ts";
 
 let world: TestFleet;
@@ -51,8 +52,7 @@ const copies = () => world.api.db.selectFrom("database_copy").selectAll().where(
 
 const parts = () => ({
   ...{ ...world.deps, secrets: world.api.context.secrets, openLine: async () => new PassThrough(), admin },
-  images: defaultDatabaseImages,
-  rows: branchRows(world.api.db, defaultDatabaseImages),
+  rows: changeRows(world.api.db, defaultDatabaseImages),
 });
 
 const item = (payload: object) =>
@@ -73,7 +73,8 @@ async function workOnChange(): Promise<void> {
 }
 /** What it waits for is told by the test: work that is old enough does not hold its place. */
 async function workOnBranch(): Promise<void> {
-  await databaseWorker(parts())(item({ databaseId: id }), new AbortController().signal);
+  const rows = branchRows(world.api.db, defaultDatabaseImages);
+  await databaseWorker({ ...parts(), rows })(item({ databaseId: id }), new AbortController().signal);
 }
 
 /** Its newest server is where it should be, and serves. */
@@ -317,9 +318,10 @@ test("a database that is dropped at the last moment before its next volume is bu
   await ask("move");
   await workOnChange();
   await endServer();
-  const found = await readChangeFacts(world.deps, (await change()).id);
+  const row = await parts().rows.find((await change()).id);
   await set({ status: "dropping" });
-  if (found !== null) await changeEffects(parts())(found, { do: "switch" }, new AbortController().signal);
+  if (row !== null)
+    await changeEffects(parts())(foundChange(row, world.fleet), { do: "switch" }, new AbortController().signal);
   expect(await branch()).toMatchObject({ generation: 1, node_id: here?.id });
   await workOnChange();
   expect(await change()).toMatchObject({ state: "failed", problem: "The database was dropped." });

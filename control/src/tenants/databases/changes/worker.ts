@@ -4,7 +4,7 @@ import { recheckAfterMs } from "../../../stores/work/recheck.ts";
 import type { WorkHandler } from "../../../stores/work/worker.ts";
 import { ServerRefused, ServerUnreachable } from "../admin-sql.ts";
 import { type ChangeDeps, changeEffects } from "./effects.ts";
-import { readChangeFacts } from "./facts.ts";
+import { foundChange } from "./facts.ts";
 import type { RoomFleet } from "./room.ts";
 import { type ChangeState, nextChangeStep } from "./steps.ts";
 
@@ -27,15 +27,16 @@ const keepsTenantOut = (state: ChangeState): boolean => state !== "copying";
  * and does one step, as the worker of branches does. While the tenant is kept out it stays with the change.
  */
 export function changeWorker(deps: ChangeWorkerDeps): WorkHandler {
-  const { clock, fleet, log } = deps;
+  const { clock, rows, fleet, log } = deps;
   const perform = changeEffects(deps);
   return async (item, signal) => {
     const { changeId } = item.payload as { changeId: string };
     const wake = createWake(clock);
     using _placements = fleet.onChange("placements", wake.signal);
     while (!signal.aborted) {
-      const found = await readChangeFacts(deps, changeId);
-      if (found === null) return { state: "done" };
+      const row = await rows.find(changeId);
+      if (row === null) return { state: "done" };
+      const found = foundChange(row, fleet);
       const { facts } = found;
       const step = nextChangeStep(facts);
       if (step.do === "end") return { state: "done" };

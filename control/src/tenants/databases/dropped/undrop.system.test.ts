@@ -9,6 +9,7 @@ import type { TestUser } from "../../../http/testing.ts";
 import type { Branch, Node, Project } from "../../../stores/db/tables.ts";
 import { until } from "../../../stores/etcd/testing.ts";
 import { deleteRows } from "../../projects/teardown/worker.ts";
+import { changeRows } from "../changes/rows.ts";
 import { changeWorker } from "../changes/worker.ts";
 import { branchRows } from "../rows.ts";
 import { beginRotation, buryBranch, dropBranches, lockBranch } from "../store.ts";
@@ -86,15 +87,14 @@ async function copy(): Promise<string> {
 
 const parts = () => ({
   ...{ ...world.deps, secrets: world.api.context.secrets, openLine: async () => new PassThrough(), admin },
-  images: defaultDatabaseImages,
-  rows: branchRows(world.api.db, defaultDatabaseImages),
 });
 const item = (payload: object) =>
   ({ ...{ id: 1, kind: "", key: id, attempt: 1, maxAttempts: 20, ageMs: 200_000 }, payload }) as never;
 /** What it waits for is told by the test: a branch that is old enough does not hold the worker. */
 async function workOnBranch(): Promise<void> {
   await set({ status_at: new Date(Date.now() - 20_000) });
-  await databaseWorker(parts())(item({ databaseId: id }), new AbortController().signal);
+  const rows = branchRows(world.api.db, defaultDatabaseImages);
+  await databaseWorker({ ...parts(), rows })(item({ databaseId: id }), new AbortController().signal);
 }
 async function serve(): Promise<void> {
   const task = (await servers()).at(-1);
@@ -153,7 +153,8 @@ test("a branch whose machine is lost comes back from its copy", async () => {
   await workOnBranch();
   expect([await branch(), await servers()]).toMatchObject([{ status: "provisioning" }, []]);
   const stop = new AbortController();
-  const working = changeWorker(parts())(item({ changeId: answer.body.change.id }), stop.signal);
+  const rows = changeRows(world.api.db, defaultDatabaseImages);
+  const working = changeWorker({ ...parts(), rows })(item({ changeId: answer.body.change.id }), stop.signal);
   await until("its server is asked for", async () => (await servers()).length > 0);
   stop.abort();
   await working;

@@ -1,11 +1,14 @@
+import type { DatabaseEngine } from "@svc/proto";
 import { taskTopic } from "../../../../fleet/cluster/topics.ts";
 import { branchTopic } from "../../../../fleet/database-tables/news.ts";
+import type { DatabaseTaskSpec } from "../../../../fleet/tasks/kinds/database.ts";
 import type { MemoryTask, Transact } from "../../../../fleet/testing/tables.ts";
 import type { Branch } from "../../../../stores/db/tables.ts";
-import { type BranchPlan, type BranchRow, nodeOfData, type ServerRow } from "../../facts.ts";
+import { type BranchRow, nodeOfData, type ServerPlan, type ServerRow } from "../../facts.ts";
 import type { BranchAt, BranchRows } from "../../rows.ts";
 import { serverTask } from "../../servers.ts";
-import { isSameBranch, isSameTenant } from "../../tenant-rows.ts";
+import { isSameBranch, isSameTenant, type TenantRows } from "../../tenant-rows.ts";
+import { endCopies } from "./copies.ts";
 import {
   type DatabaseTables,
   dropBranches,
@@ -15,19 +18,13 @@ import {
   volumeKey,
   wakeBranch,
 } from "./tables.ts";
+import { placeVolume, retireVolume } from "./volumes.ts";
 
 /** What servers run in. */
-export const memoryImages = { postgres: "svc/postgres", mariadb: "svc/mariadb" } as const;
+export const memoryImages: Record<DatabaseEngine, string> = { postgres: "svc/postgres", mariadb: "svc/mariadb" };
 
-/** What work on branches asks, answered from memory. */
-export function memoryBranchRows(transact: Transact<DatabaseTables>): BranchRows {
-  /** As in `rows.ts`. */
-  const locked = ({ id, status }: BranchAt, act: (tx: Tx, branch: Branch) => boolean | undefined): Promise<boolean> =>
-    transact((tx) => {
-      const branch = tx.tables.branches.rows.get(id);
-      return branch?.status === status && act(tx, branch) !== false && told(tx, branch);
-    });
-  /** What came of what was brought to a server. */
+/** What is written down of passwords that were brought to a server. */
+export function memoryTenantRows(transact: Transact<DatabaseTables>): TenantRows {
   const lookAgain = (
     read: Branch,
     same: (now: Branch, at: Date) => Partial<Branch> | "doubted" | null,
@@ -43,7 +40,6 @@ export function memoryBranchRows(transact: Transact<DatabaseTables>): BranchRows
       } else if (set !== null) branches.change(now.id, set);
       told(tx, now);
     });
-
   return {
     cutOff: (read) => lookAgain(read, () => null),
     brought: (read, role_connection_limit) =>
@@ -51,19 +47,29 @@ export function memoryBranchRows(transact: Transact<DatabaseTables>): BranchRows
         tenant_doubts === read.tenant_doubts ? { tenant_at, role_connection_limit } : "doubted",
       ),
     rotated: (read, secret) => lookAgain(read, () => ({ secret, pending_secret: null })),
+  };
+}
 
+/** What work on branches asks, answered from memory. */
+export function memoryBranchRows(transact: Transact<DatabaseTables>): BranchRows {
+  /** As in `rows.ts`. */
+  const locked = ({ id, status }: BranchAt, act: (tx: Tx, branch: Branch) => boolean | undefined): Promise<boolean> =>
+    transact((tx) => {
+      const branch = tx.tables.branches.rows.get(id);
+      return branch?.status === status && act(tx, branch) !== false && told(tx, branch);
+    });
+  return {
+    ...memoryTenantRows(transact),
     find: (id) => transact((tx) => find(tx, id)),
     pin: async (of, nodeId) =>
-      void (await locked(of, ({ tables: { branches } }, { id: databaseId, generation }) => {
-        branches.change(databaseId, { node_id: nodeId });
-        branches.volumes.set(volumeKey(databaseId, generation), {
-          ...{ databaseId, generation, nodeId, state: "current", purgeAt: null, goneAt: null },
-        });
+      void (await locked(of, (tx, { id: databaseId, generation }) => {
+        tx.tables.branches.change(databaseId, { node_id: nodeId });
+        placeVolume(tx, { databaseId, generation, nodeId });
         return true;
       })),
     startServer: async (of) =>
       void (await locked(of, (tx, branch) => {
-        if (hasNoServer(tx, branch)) startServer(tx, branch);
+        if (hasNoServer(tx, branch) && !tx.tables.branches.isHeld(branch.id)) startServer(tx, branch);
         return true;
       })),
     removeServers: async (of, taskIds) =>
@@ -86,7 +92,12 @@ export function memoryBranchRows(transact: Transact<DatabaseTables>): BranchRows
         if (task?.desired === "running") Object.assign(task, limits);
         notify(taskTopic);
       }),
-    fail: (of, reason) => locked(of, (tx, { id, status }) => moveBranch(tx, id, { from: status, to: "error", reason })),
+    fail: (of, reason) =>
+      locked(
+        of,
+        (tx, { id, status }) =>
+          !tx.tables.branches.isHeld(id) && moveBranch(tx, id, { from: status, to: "error", reason }),
+      ),
     beginDrop: (projectId) => transact((tx) => dropBranches(tx, projectId)),
     bury: (of, { nodeId, keptHours }) =>
       locked(of, (tx, branch) => {
@@ -97,12 +108,12 @@ export function memoryBranchRows(transact: Transact<DatabaseTables>): BranchRows
 }
 
 /** What Postgres itself announces of a branch that changed. */
-function told({ notify }: Tx, { id, project_id, node_id }: Branch): true {
+export function told({ notify }: Tx, { id, project_id, node_id }: Branch): true {
   notify(branchTopic, [id, project_id, ...(node_id === null ? [] : [node_id])].join(" "));
   return true;
 }
 
-function find({ tables, now }: Tx, id: string): BranchRow<BranchPlan> | null {
+export function find({ tables, now }: Tx, id: string): BranchRow<ServerPlan> | null {
   const { branches, nodes } = tables;
   const branch = branches.rows.get(id);
   if (branch === undefined) return null;
@@ -114,7 +125,7 @@ function find({ tables, now }: Tx, id: string): BranchRow<BranchPlan> | null {
     projectGone: branches.deleting.has(branch.project_id),
     suspended: branches.suspended.has(branch.project_id),
     nodeGone: nodeId !== null && nodes.get(nodeId)?.lifecycle !== "active",
-    changing: false,
+    changing: branches.isHeld(id),
   };
 }
 
@@ -124,9 +135,17 @@ const serverRow = (task: MemoryTask, now: Date): ServerRow => ({
   age_ms: now.getTime() - task.createdAt.getTime(),
 });
 
-function startServer({ tables, now, notify }: Tx, branch: Branch): void {
+export function startServer(
+  { tables, now, notify }: Tx,
+  branch: Branch,
+  {
+    images = memoryImages,
+    restore = null,
+  }: { images?: Record<DatabaseEngine, string>; restore?: DatabaseTaskSpec["restore"] } = {},
+): void {
   const { branches } = tables;
-  const { spec, pinnedTo = null, nodeSelector: _, ...resources } = serverTask(branch, branches.plan, memoryImages);
+  const asked = serverTask(branch, branches.plan, images, restore);
+  const { spec, pinnedTo = null, nodeSelector: _, ...resources } = asked;
   const task = tables.insert({
     ...{ projectId: branch.project_id, channel: branch.channel, ownerKind: "database", ownerId: branch.id },
     ...{ kind: "database", replica: 0, cause: null, createdAt: now, specHash: JSON.stringify(spec), ...resources },
@@ -136,14 +155,13 @@ function startServer({ tables, now, notify }: Tx, branch: Branch): void {
   notify(taskTopic);
 }
 
-function bury({ tables, now }: Tx, branch: Branch, nodeId: string | null, keptHours: number): void {
-  const { branches, tasks } = tables;
+function bury(tx: Tx, branch: Branch, nodeId: string | null, keptHours: number): void {
+  const { branches, tasks } = tx.tables;
   const { id: databaseId, generation } = branch;
-  const key = volumeKey(databaseId, generation);
-  if (nodeId === null) branches.volumes.delete(key);
+  endCopies(tx, databaseId, keptHours);
+  if (nodeId === null) branches.volumes.delete(volumeKey(databaseId, generation));
   else {
-    const purgeAt = new Date(now.getTime() + keptHours * 3_600_000);
-    branches.volumes.set(key, { databaseId, generation, nodeId, state: "dropped", purgeAt, goneAt: null });
+    retireVolume(tx, { databaseId, generation, nodeId }, { state: "dropped", keptHours });
     branches.dropped.set(databaseId, branch);
   }
   for (const { id, reapedAt } of branches.serversOf(databaseId)) if (reapedAt !== null) tasks.delete(id);

@@ -21,7 +21,12 @@ export function branchesOfNode(
     if (deployment !== undefined) used.add(`${deployment.projectId} production`);
   }
   return [...branches.rows.values()]
-    .filter((row) => row.node_id === nodeId || used.has(`${row.project_id} ${row.channel}`))
+    .filter(
+      (row) =>
+        row.node_id === nodeId ||
+        used.has(`${row.project_id} ${row.channel}`) ||
+        branches.copiesOf(row.id).some((copy) => copy.node_id === nodeId),
+    )
     .map((row) => reachable(tables, row, placeOf));
 }
 
@@ -32,7 +37,11 @@ function reachable({ branches }: DatabaseTables, row: Branch, placeOf: PlaceOf):
     ...{ id: row.id, projectId: row.project_id, channel: row.channel, engine: row.engine, status: row.status },
     isOff: branches.deleting.has(row.project_id) || branches.suspended.has(row.project_id),
     ...{ nodeId: row.node_id, connectionLimit: branches.plan.db_connection_limit, readOnly: row.read_only },
-    ...{ isHeld: false, copies: [] },
+    isHeld: branches.isHeld(row.id),
+    copies: branches
+      .copiesOf(row.id)
+      .flatMap(({ id: copyId, node_id }) => (node_id === null ? [] : [{ copyId, nodeId: placeOf(node_id).nodeId }]))
+      .sort((a, b) => (a.copyId < b.copyId ? -1 : 1)),
     server:
       server === undefined
         ? null
@@ -44,15 +53,26 @@ function reachable({ branches }: DatabaseTables, row: Branch, placeOf: PlaceOf):
 }
 
 /** As `loadVolumesOfNodes` of `fleet/database-volumes/facts.ts`, for one node. */
-export const volumesOfNode = ({ tables, now }: Pick<Tx, "tables" | "now">, nodeId: string): KnownVolume[] =>
-  [...tables.branches.volumes.values()]
-    .filter((volume) => volume.nodeId === nodeId)
-    .map(({ databaseId: id, generation, state, purgeAt, goneAt }) => ({
+export function volumesOfNode({ tables, now }: Pick<Tx, "tables" | "now">, nodeId: string): KnownVolume[] {
+  const { branches, open } = tables;
+  const isDue = (purgeAt: Date | null): boolean =>
+    purgeAt !== null && purgeAt.getTime() < now.getTime() - graceMinutes * 60_000;
+  const own = [...branches.volumes.values()].filter((volume) => volume.nodeId === nodeId);
+  const copies = [...branches.copies.values()].filter((copy) => copy.node_id === nodeId);
+  return [
+    ...own.map(({ databaseId: id, generation, state, purgeAt, goneAt }) => ({
       ...{ of: "database" as const, id, generation, isOver: state !== "current", isGone: goneAt !== null },
-      isDue: purgeAt !== null && purgeAt.getTime() < now.getTime() - graceMinutes * 60_000,
-      isCurrent: tables.branches.rows.get(id)?.generation === generation,
-      isChanging: false,
-      isUsed: [...tables.open.values()].some(
-        ({ ownerId, server }) => ownerId === id && server?.generation === generation,
-      ),
-    }));
+      isDue: isDue(purgeAt),
+      isCurrent: branches.rows.get(id)?.generation === generation,
+      isChanging: branches.openChange(id) !== null,
+      isUsed: [...open.values()].some(({ ownerId, server }) => ownerId === id && server?.generation === generation),
+    })),
+    ...copies.map(({ id, database_id, state, purge_at, gone_at }) => ({
+      ...{ of: "copy" as const, id, generation: 1, isOver: state === "ended", isGone: gone_at !== null },
+      isDue: isDue(purge_at),
+      isCurrent: false,
+      isChanging: branches.openChange(database_id)?.copy_id === id,
+      isUsed: [...open.values()].some(({ server }) => server?.restore?.copyId === id),
+    })),
+  ];
+}

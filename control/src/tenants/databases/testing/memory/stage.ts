@@ -12,9 +12,11 @@ import { MemoryTables, type MemoryTask, type Transact } from "../../../../fleet/
 import { testApi } from "../../../../http/testing.ts";
 import { databaseKind } from "../../../../identity/plans/reconcile-databases.ts";
 import type { Branch } from "../../../../stores/db/tables.ts";
+import { serverSpecOf } from "../../facts.ts";
 import { type BranchRows, branchRows } from "../../rows.ts";
 import { beginRotation, dropBranches, insertBranch, retryBranch, wakeBranch } from "../../store.ts";
 import { memoryBranchRows } from "./branch-rows.ts";
+import { type ChangeStage, memoryChanges, postgresChanges } from "./change-stage.ts";
 import { branchesOfNode, volumesOfNode } from "./loads.ts";
 import * as memory from "./tables.ts";
 
@@ -22,10 +24,13 @@ import * as memory from "./tables.ts";
 export interface SeenServer extends Pick<MemoryTask, "id" | "desired" | "pinnedTo" | "nodeId"> {
   init: boolean;
   readOnly: boolean;
+  image: string;
+  /** The copy that its volume begins with; null: none. */
+  restores: string | null;
 }
 
 /** Rows of one kind of store, as a test of what they promise sets them up and looks at them. */
-export interface Stage extends AsyncDisposable {
+export interface Stage extends AsyncDisposable, ChangeStage {
   rows: BranchRows;
   failed: FailedServerRows;
   newNode(values?: { lifecycle?: "active" | "fenced" }): Promise<string>;
@@ -46,7 +51,7 @@ export interface Stage extends AsyncDisposable {
   place(taskId: string, nodeId: string): Promise<void>;
   reap(taskId: string): Promise<void>;
   volumes(nodeId: string): Promise<KnownVolume[]>;
-  /** The time for which its volumes are kept is over. */
+  /** The time for which its volumes of before are kept is over. */
   endKeeping(id: string): Promise<void>;
   isRemembered(id: string): Promise<boolean>;
   /** What a node is told that has containers of those projects. */
@@ -67,6 +72,7 @@ export async function postgresStage(): Promise<Stage> {
   return {
     rows: branchRows(db, defaultDatabaseImages),
     failed: failedServerRows(db),
+    ...postgresChanges(db),
     branch,
     async newNode({ lifecycle = "active" } = {}) {
       const row = { role: "node" as const, name: `machine-${++nodes}`, labels: "{}", lifecycle, address };
@@ -97,8 +103,11 @@ export async function postgresStage(): Promise<Stage> {
     async servers(id) {
       const tasks = await db.selectFrom("task").selectAll().where("owner_id", "=", id).orderBy("epoch").execute();
       return tasks.map(({ spec, ...task }) => {
-        const { init, readOnly } = spec as { init: boolean; readOnly: boolean };
-        return { id: task.id, desired: task.desired, pinnedTo: task.pinned_to, nodeId: task.node_id, init, readOnly };
+        const { init, readOnly, image, restore } = serverSpecOf({ spec });
+        return {
+          ...{ id: task.id, desired: task.desired, pinnedTo: task.pinned_to, nodeId: task.node_id },
+          ...{ init, readOnly, image, restores: restore?.copyId ?? null },
+        };
       });
     },
     place: async (taskId, nodeId) =>
@@ -111,6 +120,7 @@ export async function postgresStage(): Promise<Stage> {
         .updateTable("database_volume")
         .set({ purge_at: sql<Date>`now() - interval '1 hour'` })
         .where("database_id", "=", id)
+        .where("state", "!=", "current")
         .execute()),
     isRemembered: async (id) =>
       (await db.selectFrom("dropped_database").select("id").where("id", "=", id).executeTakeFirst()) !== undefined,
@@ -134,6 +144,7 @@ export async function memoryStage(): Promise<Stage> {
   return {
     rows: memoryBranchRows(transact),
     failed: memoryFailedServerRows(transact as Transact),
+    ...memoryChanges(transact),
     branch: async (id) => branches.rows.get(id) ?? null,
     async newNode({ lifecycle = "active" } = {}) {
       const id = tables.id("n");
@@ -169,13 +180,15 @@ export async function memoryStage(): Promise<Stage> {
         .map(({ id: own, desired, pinnedTo, nodeId, server }) => ({
           ...{ id: own, desired, pinnedTo, nodeId },
           ...{ init: server?.init === true, readOnly: server?.readOnly === true },
+          ...{ image: server?.image ?? "", restores: server?.restore?.copyId ?? null },
         })),
     place: async (taskId, nodeId) => void Object.assign(tables.tasks.get(taskId) ?? {}, { nodeId }),
     reap: async (taskId) => tables.reap(taskId, systemClock.now()),
     volumes: async (nodeId) => volumesOfNode(tx(), nodeId),
     async endKeeping(id) {
       const purgeAt = new Date(systemClock.now().getTime() - 3_600_000);
-      for (const volume of branches.volumes.values()) if (volume.databaseId === id) volume.purgeAt = purgeAt;
+      for (const volume of branches.volumes.values())
+        if (volume.databaseId === id && volume.state !== "current") volume.purgeAt = purgeAt;
     },
     isRemembered: async (id) => branches.dropped.has(id),
     reachable: async (nodeId, projectIds) =>

@@ -1,8 +1,9 @@
 import type { Channel, DatabaseEngine } from "@svc/proto";
 import { wakeDatabase } from "../../../../fleet/testing/failed-server-rows.ts";
 import type { MemoryTables, MemoryTask, MemoryTransaction } from "../../../../fleet/testing/tables.ts";
-import type { Branch, Plan } from "../../../../stores/db/tables.ts";
-import type { BranchPlan } from "../../facts.ts";
+import type { Branch, Change, Copy, Plan } from "../../../../stores/db/tables.ts";
+import { holding } from "../../changes/switch.ts";
+import type { ServerPlan } from "../../facts.ts";
 
 /** Where a branch has, or had, its data. */
 export interface VolumeRow {
@@ -15,7 +16,7 @@ export interface VolumeRow {
   goneAt: Date | null;
 }
 
-/** Branches, and what is known of their volumes. No change of one is under way, and no copy is made. */
+/** Branches, and what is known of their volumes, their copies and their changes. */
 export class MemoryBranches {
   /** As their rows in Postgres are. Each change makes another object: what was read stays as it was. */
   readonly rows = new Map<string, Branch>();
@@ -23,13 +24,16 @@ export class MemoryBranches {
   readonly dropped = new Map<string, Branch>();
   /** By id and generation. */
   readonly volumes = new Map<string, VolumeRow>();
+  /** Likewise as their rows are, and in the order in which they were made. */
+  readonly copies = new Map<string, Copy>();
+  readonly changes = new Map<string, Change>();
   /** Tasks that are or were the server of a branch, in the order in which they were made. */
   private readonly servers = new Map<string, MemoryTask[]>();
   /** Projects that are off the air, and that are being deleted. */
   readonly suspended = new Set<string>();
   readonly deleting = new Set<string>();
   /** Of every owner. */
-  plan: BranchPlan & Pick<Plan, "node_selector" | "max_backups"> = {
+  plan: ServerPlan & Pick<Plan, "max_backups"> = {
     ...{ db_connection_limit: 10, db_size_mb: 256, cpu_millicores: 500, node_selector: {}, max_backups: 3 },
   };
 
@@ -55,6 +59,24 @@ export class MemoryBranches {
   doubt(id: string): void {
     const row = this.rows.get(id);
     if (row !== undefined) this.change(id, { tenant_at: null, tenant_doubts: row.tenant_doubts + 1 });
+  }
+
+  /** Those that have not ended. */
+  copiesOf(databaseId: string): Copy[] {
+    return [...this.copies.values()].filter((copy) => copy.database_id === databaseId && copy.state !== "ended");
+  }
+
+  /** What it is under; null: nothing. */
+  openChange(databaseId: string): Change | null {
+    for (const change of this.changes.values())
+      if (change.database_id === databaseId && change.ended_at === null) return change;
+    return null;
+  }
+
+  /** See `holdsBranch` of `changes/store.ts`. */
+  isHeld(databaseId: string): boolean {
+    const state = this.openChange(databaseId)?.state;
+    return holding.some((each) => each === state);
   }
 
   ofProject(projectId: string): Branch[] {
