@@ -7,6 +7,7 @@ import { systemClock } from "@svc/runtime/system";
 import Docker from "dockerode";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { removeSocketDir } from "../databases/socket-dir.ts";
+import { labels } from "../engine/engine.ts";
 import { containerName } from "../placements/names.ts";
 import { type Agent, start } from "../start.ts";
 import { createTestNode, type TestNode } from "../testing/agent.ts";
@@ -116,4 +117,19 @@ test("one that is called off in the middle leaves no program, and tells of nothi
   const { backup } = await control.status("b2", ({ observed }) => observed === Observed.REMOVED);
   expect(backup).toBeUndefined();
   expect(await program("b2")).toBeNull();
+});
+
+test("what the engine makes when nobody waits for it any more goes with the next look", async () => {
+  const limits = { memoryMb: 64, cpuMillicores: 100, pidsLimit: 16 };
+  const late = (placementId: string) =>
+    node.engine.startDump({
+      ...{ name: `svc-b-${placementId}`, databaseId, image: reference, command: ["/usr/bin/sleep", "3600"], env: {} },
+      ...{ ...limits, labels: { [labels.placement]: placementId }, reserved: { memoryMb: 16, cpuMillicores: 10 } },
+    });
+  // Of one that is complete, and of one of which nobody knows.
+  await Promise.all([late("b1"), late("b3")]);
+  await agent[Symbol.asyncDispose]();
+  agent = await newAgent();
+  await waitFor("them to be gone", async () => (await program("b1")) === null && (await program("b3")) === null);
+  expect(await node.engine.findContainer(containerName("server"))).toMatchObject({ state: "running" });
 });

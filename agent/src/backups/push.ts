@@ -36,7 +36,8 @@ export const createPushDump =
       transferTimeoutMs: timeoutSeconds * 1000,
     });
     const stream = packed(await begin(), signal);
-    return client.pushArtifact(targetRepository, { kind: "backup", stream, tag: placementId, signal });
+    // Awaited here: the client is closed when this returns.
+    return await client.pushArtifact(targetRepository, { kind: "backup", stream, tag: placementId, signal });
   };
 
 /** Each goes to another thread and back: a dumper writes 4 KiB at once. */

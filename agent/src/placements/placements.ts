@@ -22,7 +22,7 @@ import { type Actor, createActor } from "./actor.ts";
 import { apply, type Held } from "./apply.ts";
 import type { Runner, Siblings } from "./executors/executor.ts";
 import { createGrants } from "./grants.ts";
-import { hasContainer, isContainerKind, kindOf } from "./kinds/index.ts";
+import { hasContainer, isContainerKind, isHelperKind, kindOf } from "./kinds/index.ts";
 import { containerName } from "./names.ts";
 import { createTask, heldPort, newRecord, removedAtOnce, type Task, withSpec } from "./task.ts";
 import { isTerminal } from "./view.ts";
@@ -127,6 +127,11 @@ export function createPlacements(options: {
   const remove = (record: PlacementRecord): void => {
     const doomed = { ...record, orphan: true, placement: removedAtOnce(record.placement) };
     take([doomed], () => journal.savePlacement(doomed));
+  };
+
+  const isAtWork = (id: string): boolean => {
+    const status = all.get(id)?.task.record().status;
+    return status !== undefined && !isTerminal(status.observed);
   };
 
   const known = journal.listPlacements();
@@ -244,6 +249,11 @@ export function createPlacements(options: {
     async survey(containers) {
       for (const container of containers) {
         const id = container.labels[labels.placement];
+        if (id !== undefined && isHelperKind(container.labels[labels.kind])) {
+          // The engine has made or started it late, when whoever asked for it had given up or had ended.
+          if (!isAtWork(id)) await engine.removeContainer(container.name);
+          continue;
+        }
         if (!isContainerKind(container.labels[labels.kind]) || id === undefined || all.has(id)) continue;
         if (container.name !== containerName(id)) continue;
         if (container.state === "created") {

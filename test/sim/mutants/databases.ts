@@ -4,7 +4,7 @@ import type { Mutant } from "./mutants.ts";
 export const databaseMutants = {
   D1: {
     breaks: "a database gets its next server while the one before may run still",
-    foundBySeed: 1_041,
+    foundBySeed: 1_061,
     patches: {
       nextBranchStep: (real) => (facts) => {
         const step = real(facts);
@@ -21,7 +21,7 @@ export const databaseMutants = {
   },
   D4: {
     breaks: "data that is missing is made anew, also for a database that was in use",
-    foundBySeed: 1_046,
+    foundBySeed: 1_081,
     patches: {
       databaseTask:
         (real) =>

@@ -31,6 +31,10 @@ export const kindNamed = (name: KindName | "unknown"): PlacementKind<never> | nu
 export const isContainerKind = (label: string | undefined): boolean =>
   label !== undefined && Object.hasOwn(kinds, label) && kinds[label as KindName].container !== null;
 
+/** Whether containers are labelled with this as their kind because a placement has them do its work, and takes them away with it. */
+export const isHelperKind = (label: string | undefined): boolean =>
+  label !== undefined && Object.hasOwn(kinds, label) && kinds[label as KindName].container === null;
+
 /** The kind of a placement with its facts; null when the placement does not say. */
 export function kindOf({ spec }: Pick<Placement, "spec">) {
   if (spec.case === undefined) return null;
