@@ -4,7 +4,7 @@ import type { Mutant } from "./mutants.ts";
 export const databaseMutants = {
   D1: {
     breaks: "a database gets its next server while the one before may run still",
-    foundBySeed: 1_041,
+    foundBySeed: 3_000,
     patches: {
       nextBranchStep: (real) => (facts) => {
         const step = real(facts);
