@@ -54,6 +54,7 @@ export function serverBehind(
 export class Keepers {
   private readonly toldAtMs = new Map<string, number>();
   private readonly wholeAtMs = new Map<string, number>();
+  private readonly stalledUntilMs = new Map<string, number>();
   private readonly world: World;
   private readonly random: Random;
 
@@ -95,9 +96,13 @@ export class Keepers {
 
   private follow({ id: copyId, database_id }: Copy, machine: AgentMachine): void {
     const { copies } = machine.docker.databases;
-    const { kernel, postgres } = this.world;
-    const source = serverBehind(this.world, machine, database_id, { purpose: "copy", copyId });
-    if (source === null || this.random.chance(0.1)) return;
+    const { world } = this;
+    const { kernel, postgres } = world;
+    const source = serverBehind(world, machine, database_id, { purpose: "copy", copyId });
+    if (source === null || kernel.nowMs < (this.stalledUntilMs.get(copyId) ?? 0)) return;
+    // Now and then it has something else to do than to follow: a whole copy, or a slow disk.
+    if (this.random.chance(world.isCalm ? 0.01 : 0.06))
+      this.stalledUntilMs.set(copyId, kernel.nowMs + this.random.between(1_000, 14_000));
     if (!copies.has(copyId)) {
       copies.set(copyId, null);
       this.wholeAtMs.set(copyId, kernel.nowMs + this.random.between(1_000, 8_000));

@@ -33,6 +33,7 @@ export const databaseMutants = {
   },
   D5: {
     breaks: "the volume that a database had before a change goes as soon as it has the next one",
+    foundBySeed: 10,
     patches: {
       volumesToRemove: (real) => (volumes) =>
         real(
@@ -42,7 +43,7 @@ export const databaseMutants = {
   },
   D6: {
     breaks: "another password is kept before the server has it, and nobody looks whether it came to it",
-    foundBySeed: 1_027,
+    foundBySeed: 2_002,
     patches: {
       tenantWork: (real) => (deps) => {
         const quiet = real({ ...deps, rows: { ...deps.rows, cutOff: async () => {} } });
@@ -77,25 +78,10 @@ export const databaseMutants = {
   },
   D12: {
     breaks: "the server of a database that moves ends before the copy has everything",
+    foundBySeed: 9,
     patches: {
       nextChangeStep: (real) => (facts) =>
         real(facts.copy === null ? facts : { ...facts, copy: { ...facts.copy, hasFrozen: true } }),
-    },
-  },
-  D13: {
-    breaks: "a database gets its next volume while the server before may be written to still",
-    patches: {
-      nextChangeStep: (real) => (facts) =>
-        real(facts.state === "stopping" ? { ...facts, servers: facts.servers.filter(({ wanted }) => wanted) } : facts),
-      hasNoServer: (real) => (tx, branch) =>
-        real(tx, branch) || tx.tables.branches.serversOf(branch.id).every(({ desired }) => desired === "removed"),
-    },
-  },
-  D14: {
-    breaks: "a change that ends where nobody can be let in takes the tenant for let in",
-    patches: {
-      changeEffects: (real) => (deps) =>
-        real({ ...deps, rows: { ...deps.rows, settle: (of, how) => deps.rows.settle(of, how, true) } }),
     },
   },
 } satisfies Record<string, Mutant>;

@@ -15,7 +15,6 @@ import type { takeSessionKey } from "@svc/control/fleet/sessions/session-key";
 import type { databaseTask } from "@svc/control/fleet/tasks/kinds/database";
 import type { stepResume } from "@svc/control/stores/etcd/resume";
 import type { answered, granted } from "@svc/control/stores/etcd/validity";
-import type { changeEffects } from "@svc/control/tenants/databases/changes/effects";
 import type { nextChangeStep } from "@svc/control/tenants/databases/changes/steps";
 import type { nextBranchStep } from "@svc/control/tenants/databases/steps";
 import type { tenantWork } from "@svc/control/tenants/databases/tenant-work";
@@ -55,7 +54,6 @@ export interface Patchable {
   isSlotTaken: typeof isSlotTaken;
   dumpProblem: typeof dumpProblem;
   hasNoServer: typeof hasNoServer;
-  changeEffects: typeof changeEffects;
   nextBranchStep: typeof nextBranchStep;
   nextChangeStep: typeof nextChangeStep;
   tenantWork: typeof tenantWork;

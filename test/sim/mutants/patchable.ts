@@ -21,7 +21,6 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "control/src/fleet/tasks/kinds/database.ts": ["databaseTask"],
   "control/src/stores/etcd/resume.ts": ["stepResume"],
   "control/src/stores/etcd/validity.ts": ["answered", "granted"],
-  "control/src/tenants/databases/changes/effects.ts": ["changeEffects"],
   "control/src/tenants/databases/changes/steps.ts": ["nextChangeStep"],
   "control/src/tenants/databases/steps.ts": ["nextBranchStep"],
   "control/src/tenants/databases/tenant-work.ts": ["tenantWork"],

@@ -1,6 +1,6 @@
 import type { MemoryNode, MemoryTask, NewContainer } from "@svc/control/fleet/testing/tables";
-import { type BackupTables, MemoryBackups } from "@svc/control/tenants/databases/testing/memory/backups";
-import { MemoryBranches } from "@svc/control/tenants/databases/testing/memory/tables";
+import { MemoryBackups } from "@svc/control/tenants/databases/testing/memory/backups";
+import { type DatabaseTables, MemoryBranches } from "@svc/control/tenants/databases/testing/memory/tables";
 import * as rows from "@svc/control/tenants/deployments/testing/memory/tables";
 import type { Kernel, Process, Wait } from "../kernel/kernel.ts";
 import type { StoreTrouble } from "./etcd-path.ts";
@@ -34,7 +34,7 @@ export interface TokenRow {
 }
 
 /** What is in Postgres, as far as the cluster's core goes. */
-export class Tables extends rows.DeploymentTables implements BackupTables {
+export class Tables extends rows.DeploymentTables implements DatabaseTables {
   readonly branches = new MemoryBranches();
   readonly backups = new MemoryBackups();
   clusterEpoch = 1;

@@ -3,7 +3,7 @@ import {
   requestBackup,
   saveSchedule,
 } from "@svc/control/tenants/databases/testing/memory/backup-requests";
-import type { Tx } from "@svc/control/tenants/databases/testing/memory/backups";
+import type { Tx } from "@svc/control/tenants/databases/testing/memory/tables";
 import { transactOf } from "../control/transact.ts";
 import { enter } from "../kernel/ports.ts";
 import { at } from "../kernel/random.ts";

@@ -1,5 +1,6 @@
 import type { OpenAttempt } from "@svc/control/fleet/tasks/owners/owner";
 import type { MemoryTransaction } from "@svc/control/fleet/testing/tables";
+import type { Job } from "@svc/control/stores/db/tables";
 import { Refused } from "@svc/control/stores/refused";
 import type { Definition } from "@svc/control/tenants/jobs/definitions/rules";
 import { requestScheduled } from "@svc/control/tenants/jobs/testing/memory/change";
@@ -105,10 +106,14 @@ export function actOnJobs(
       const cancel = () => ask(replica, (later) => void requestCancel(later, run.project_id, run.id));
       if (x < 0.4) kernel.at(ms % 8_000, "run canceled", cancel);
     } else {
-      world.checks.jobs.onSaid(job, x < 0.6);
-      requestScheduled(tx, job.project_id, job.id, x < 0.6);
+      say(world, tx, job, x < 0.6);
     }
   });
+}
+
+/** The owner switches a job on or off. Of one that is not the channel's any more nothing can be said. */
+function say({ checks }: World, tx: MemoryTransaction<Tables>, job: Job, isOn: boolean): void {
+  if (requestScheduled(tx, job.project_id, job.id, isOn) !== null) checks.jobs.onSaid(job, isOn);
 }
 
 /** What somebody asks of a replica for, which may refuse it, or not answer. */
@@ -124,9 +129,6 @@ export function restJobs(world: World): void {
   const { postgres, kernel } = world;
   const { tables } = postgres;
   const tx = { tables, now: postgres.now(), notify() {} };
-  for (const job of [...tables.jobs.jobs.values()]) {
-    world.checks.jobs.onSaid(job, false);
-    requestScheduled(tx, job.project_id, job.id, false);
-  }
+  for (const job of [...tables.jobs.jobs.values()]) say(world, tx, job, false);
   kernel.note(() => "--- jobs are switched off");
 }

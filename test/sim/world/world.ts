@@ -416,6 +416,9 @@ export class World {
     restJobs(this);
     restChanges(this);
     if (this.checks.found !== null) throw this.checks.found;
+    await kernel.run(calmAtMs + restMs - 100_000);
+    // Of what has gone live since then.
+    restJobs(this);
     await kernel.run(calmAtMs + restMs - 40_000);
     const before = {
       writes: this.etcd.writes,

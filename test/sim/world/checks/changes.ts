@@ -1,5 +1,5 @@
 import type { Tx } from "@svc/control/tenants/databases/testing/memory/tables";
-import { copyVolume } from "@svc/proto";
+import { copyVolume, databaseVolume } from "@svc/proto";
 import type { AgentMachine } from "../../machines/agent.ts";
 import type { Container } from "../../machines/docker.ts";
 import type { Volume, Write } from "../../machines/servers.ts";
@@ -84,11 +84,18 @@ export class ChangeChecks extends Check {
     }
   }
 
-  /** Ten seconds before the end: whoever was asked to end it has. */
+  /** At the end: what was asked to end has, and nobody is kept out any more. */
   checkRest(): void {
     for (const { ended_at, state, kind, database_id } of this.branches.changes.values())
       if (ended_at === null)
         this.fail(is.end, `a ${kind} of ${database_id} is ${state} although its end was asked for`);
+    for (const { id, status, node_id, generation, tenant_at, pending_secret } of this.branches.rows.values()) {
+      if (status !== "ready" || tenant_at === null || pending_secret !== null || this.branches.isHeld(id)) continue;
+      const machine = this.world.nodes.find(({ nodeId, isConnected }) => nodeId === node_id && isConnected);
+      const role = machine?.docker.databases.volumes.get(databaseVolume(id, generation))?.role;
+      if (role?.isLocked === true && !this.world.checks.databases.isOrphaned(role))
+        this.fail(is.end, `${id} is ready, and its tenant is kept out still`);
+    }
   }
 
   /** Whether what it waits for may be long in coming. */

@@ -8,7 +8,7 @@ import { type Assign, Observed } from "@svc/proto/node";
 import { virtualSecrets } from "../../control/database-admin.ts";
 import type { AgentMachine } from "../../machines/agent.ts";
 import type { Container } from "../../machines/docker.ts";
-import type { ServerWitness, Volume } from "../../machines/servers.ts";
+import type { Role, ServerWitness, Volume } from "../../machines/servers.ts";
 import type { Tables } from "../../stores/postgres.ts";
 import { Check } from "./seen.ts";
 
@@ -205,10 +205,13 @@ export class DatabaseChecks extends Check implements ServerWitness {
     if ((pending_secret !== null || tenant_at === null) && !read_only)
       this.fail(is.password, `${id} is ready, and its password was not brought to its server`);
     const isTaken = !role.isLocked && role.verifier === verifierOf(engine, id, openTenantPassword(virtualSecrets, row));
-    // Whoever brought it has ended before it could look again: only comparing what the server has finds that.
-    const { endedAtMs } = this.world.replicas.find(({ process }) => process === role.by) ?? { endedAtMs: 0 };
-    const isOrphaned = endedAtMs >= role.atMs && endedAtMs - role.atMs < 30_000;
-    if (!isTaken && !isOrphaned && pending_secret === null && tenant_at !== null)
+    if (!isTaken && !this.isOrphaned(role) && pending_secret === null && tenant_at !== null)
       this.fail(is.password, `${id}: its server does not take the password that is kept`);
+  }
+
+  /** Whoever changed it has ended before it could look again: only comparing what the server has finds that. */
+  isOrphaned({ by, atMs }: Role): boolean {
+    const { endedAtMs } = this.world.replicas.find(({ process }) => process === by) ?? { endedAtMs: 0 };
+    return endedAtMs >= atMs && endedAtMs - atMs < 30_000;
   }
 }

@@ -67,6 +67,8 @@ describe.each([
       expect(ms).toBeLessThan(60_000);
     expect(await stage.changes.find("7f9ad1a4-6f5b-4f2c-8f43-0d6f9c1f2b11")).toBeNull();
     expect(await stage.changeWorks(changeId)).toBe(1);
+    await stage.backUp(id);
+    expect(await stage.changes.find(changeId)).toMatchObject({ backingUp: true });
   });
 
   test("a branch is under one change at a time, and a copy is begun once", async () => {

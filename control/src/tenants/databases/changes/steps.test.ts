@@ -197,6 +197,14 @@ describe("once there is no way back", () => {
       does: "wait",
     },
     {
+      when: "its server failed in a way that the next one would",
+      facts: {
+        ...restoring,
+        servers: [{ ...server, state: "failed", ageMs: 0, failsAgain: true, problem: "no data" }],
+      },
+      does: "fail",
+    },
+    {
       when: "its server failed",
       facts: { ...restoring, servers: [{ ...server, state: "failed" }] },
       does: "removeServers",

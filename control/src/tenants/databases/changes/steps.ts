@@ -221,7 +221,9 @@ function restore(facts: ChangeFacts): ChangeStep {
   }
   if (nodeGone) return { do: "fail", reason: goneReason };
   const server = servers.find(({ wanted }) => wanted);
-  if (sinceMs >= (kind === "upgrade" ? upgradingMs : volume !== null ? reopeningMs : restoringMs)) {
+  const isLate = sinceMs >= (kind === "upgrade" ? upgradingMs : volume !== null ? reopeningMs : restoringMs);
+  // The next one would come up no more than this one, and whoever uses the database waits.
+  if (isLate || (server?.state === "failed" && server.failsAgain)) {
     return { do: "fail", reason: `The server did not come up${server?.problem == null ? "." : `: ${server.problem}`}` };
   }
   if (server === undefined) return servers.length > 0 ? wait("the server before to end") : { do: "startServer" };

@@ -3,7 +3,8 @@ import type { Backup } from "../../../../stores/db/tables.ts";
 import { isUnderWay, newBackupRefusal } from "../../backups/rules.ts";
 import { backupWork } from "../../backups/store.ts";
 import { useRefusal } from "../../rules.ts";
-import { countBackups, isSlotTaken, type Tx } from "./backups.ts";
+import { countBackups, isSlotTaken } from "./backups.ts";
+import type { Tx } from "./tables.ts";
 
 type NewBackup = Pick<Backup, "id" | "project_id" | "database_id" | "channel" | "engine"> &
   Partial<Pick<Backup, "scheduled_keep">>;

@@ -8,10 +8,11 @@ import { isUnderWay } from "../../backups/rules.ts";
 import type { NightRows } from "../../backups/schedule/rows.ts";
 import { nightStep } from "../../backups/schedule/rules.ts";
 import { insertBackup } from "./backup-requests.ts";
-import { type BackupTables, countBackups, type Tx } from "./backups.ts";
+import { countBackups } from "./backups.ts";
+import type { DatabaseTables, Tx } from "./tables.ts";
 
 /** What work on backups asks, answered from memory. */
-export function memoryBackupRows(transact: Transact<BackupTables>): BackupRows {
+export function memoryBackupRows(transact: Transact<DatabaseTables>): BackupRows {
   /** As in `rows.ts`. */
   const locked = ({ id }: Backup, act: (tx: Tx, backup: Backup) => void): Promise<boolean> =>
     transact((tx) => {
@@ -46,7 +47,7 @@ export function memoryBackupRows(transact: Transact<BackupTables>): BackupRows {
 }
 
 /** What is asked for backups that nobody asks for, answered from memory. Every plan has databases. */
-export const memoryNightRows = (transact: Transact<BackupTables>): NightRows => ({
+export const memoryNightRows = (transact: Transact<DatabaseTables>): NightRows => ({
   due: () =>
     transact((tx) =>
       [...tx.tables.backups.schedules.values()]
@@ -99,7 +100,9 @@ function find({ tables, now }: Tx, id: string): BackupRow | null {
     suspended: branches.suspended.has(project_id),
     branch: branches.rows.get(database_id)?.status ?? null,
     server:
-      server === undefined ? null : { id: server.id, kind: server.kind, node_id: server.nodeId, spec: server.server },
+      server === undefined || branches.isHeld(database_id)
+        ? null
+        : { id: server.id, kind: server.kind, node_id: server.nodeId, spec: server.server },
     task: task === undefined ? null : { id: task.id, desired: task.desired, node_id: task.nodeId },
   };
 }

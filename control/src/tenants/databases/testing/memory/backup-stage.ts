@@ -107,7 +107,7 @@ export async function postgresBackupStage(): Promise<BackupStage> {
   };
 }
 
-class Tables extends MemoryTables implements backups.BackupTables {
+class Tables extends MemoryTables implements branches.DatabaseTables {
   readonly branches = new branches.MemoryBranches();
   readonly backups = new backups.MemoryBackups();
 }
@@ -117,8 +117,8 @@ export async function memoryBackupStage(): Promise<BackupStage> {
   const began = systemClock.now().getTime();
   let asked = 0;
   // No two at the same moment: what is newer is told by that.
-  const tx = (): backups.Tx => ({ tables, now: new Date(began + ++asked), notify() {} });
-  const transact: Transact<backups.BackupTables> = async (work) => work(tx());
+  const tx = (): branches.Tx => ({ tables, now: new Date(began + ++asked), notify() {} });
+  const transact: Transact<branches.DatabaseTables> = async (work) => work(tx());
   return {
     rows: memoryBackupRows(transact),
     nights: memoryNightRows(transact),

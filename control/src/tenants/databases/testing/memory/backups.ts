@@ -1,7 +1,7 @@
-import type { MemoryTask, MemoryTransaction } from "../../../../fleet/testing/tables.ts";
+import type { MemoryTask } from "../../../../fleet/testing/tables.ts";
 import type { Backup, BackupSchedule } from "../../../../stores/db/tables.ts";
 import { isUnderWay, type NewBackupFacts } from "../../backups/rules.ts";
-import type { DatabaseTables } from "./tables.ts";
+import type { Tx } from "./tables.ts";
 
 /** Backups of branches, and the tasks that make them. */
 export class MemoryBackups {
@@ -26,17 +26,15 @@ export class MemoryBackups {
     return row !== undefined && isUnderWay(row.status);
   }
 
+  /** One of that very branch is under way. */
+  isUnderWay(databaseId: string): boolean {
+    return [...this.rows.values()].some((row) => row.database_id === databaseId && isUnderWay(row.status));
+  }
+
   ofProject(projectId: string): Backup[] {
     return [...this.rows.values()].filter((row) => row.project_id === projectId);
   }
 }
-
-/** The rows that work on backups asks for and changes. */
-export interface BackupTables extends DatabaseTables {
-  readonly backups: MemoryBackups;
-}
-
-export type Tx = MemoryTransaction<BackupTables>;
 
 /** See `countBackups` of `backups/store.ts`. */
 export function countBackups({ tables }: Tx, projectId: string): Pick<NewBackupFacts, "complete" | "underWay"> {

@@ -191,7 +191,7 @@ function findChange(tx: Tx, id: string): ChangeRow<ServerPlan> | null {
   const { volume_generation: generation, state } = change;
   const isAsked = branch !== null && copy !== undefined && copy.node_id !== null && state !== "restoring";
   return {
-    ...{ change, branch, backingUp: false },
+    ...{ change, branch, backingUp: tables.backups.isUnderWay(change.database_id) },
     ...{ sinceMs: sinceMs(change.state_at) ?? 0, frozenMs: sinceMs(change.frozen_at) },
     tenantMs: sinceMs(branch?.branch.tenant_at),
     copy:

@@ -4,11 +4,13 @@ import { sql } from "kysely";
 import type { Transact } from "../../../../fleet/testing/tables.ts";
 import type { Db } from "../../../../stores/db/pool.ts";
 import type { Branch, Change, Copy } from "../../../../stores/db/tables.ts";
+import * as backupStore from "../../backups/store.ts";
 import { beginMove } from "../../changes/move.ts";
 import { beginRestore } from "../../changes/restore.ts";
 import { type ChangeRows, changeRows } from "../../changes/rows.ts";
 import { getOpenChange, insertChange, lockChange, setCancelled, wakeChange, workKey } from "../../changes/store.ts";
 import { lockBranch } from "../../store.ts";
+import { insertBackup } from "./backup-requests.ts";
 import { requestCancel, requestMove, requestRestore, requestUpgrade } from "./change-requests.ts";
 import { memoryChangeRows } from "./change-rows.ts";
 import type { DatabaseTables, Tx } from "./tables.ts";
@@ -25,6 +27,8 @@ export interface ChangeStage {
   /** Items of work about it that wait. */
   changeWorks(changeId: string): Promise<number>;
   copies(id: string): Promise<Copy[]>;
+  /** Somebody asks for a backup of it. */
+  backUp(id: string): Promise<void>;
   /** Its node has told of a copy, a moment ago. */
   follow(copyId: string, told: Pick<Copy, "node_id" | "position">): Promise<void>;
 }
@@ -58,6 +62,12 @@ export function postgresChanges(db: Db): ChangeStage {
         await setCancelled(tx, open.id);
         await wakeChange(tx, open.id);
       }),
+    backUp: (id) =>
+      locked(
+        id,
+        async (tx, { project_id: projectId, channel, engine }) =>
+          void (await backupStore.insertBackup(tx, { id: randomUUID(), projectId, databaseId: id, channel, engine })),
+      ),
     change: async (id) =>
       (await db.selectFrom("database_change").selectAll().where("id", "=", id).executeTakeFirst()) ?? null,
     async changeWorks(id) {
@@ -93,6 +103,13 @@ export function memoryChanges(transact: Transact<DatabaseTables>): ChangeStage {
         requestCancel(tx, branch);
         return null;
       })),
+    backUp: (id) =>
+      transact((tx) => {
+        const branch = tx.tables.branches.rows.get(id);
+        if (branch === undefined) throw new Error("there is no such branch");
+        const { project_id, channel, engine } = branch;
+        insertBackup(tx, { id: randomUUID(), project_id, database_id: id, channel, engine });
+      }),
     change: (id) => transact(({ tables }) => tables.branches.changes.get(id) ?? null),
     changeWorks: (id) =>
       transact(

@@ -15,6 +15,7 @@ import type { Branch } from "../../../../stores/db/tables.ts";
 import { serverSpecOf } from "../../facts.ts";
 import { type BranchRows, branchRows } from "../../rows.ts";
 import { beginRotation, dropBranches, insertBranch, retryBranch, wakeBranch } from "../../store.ts";
+import { MemoryBackups } from "./backups.ts";
 import { memoryBranchRows } from "./branch-rows.ts";
 import { type ChangeStage, memoryChanges, postgresChanges } from "./change-stage.ts";
 import { branchesOfNode, volumesOfNode } from "./loads.ts";
@@ -134,6 +135,7 @@ export async function postgresStage(): Promise<Stage> {
 
 class Tables extends MemoryTables implements memory.DatabaseTables {
   readonly branches = new memory.MemoryBranches();
+  readonly backups = new MemoryBackups();
 }
 
 export async function memoryStage(): Promise<Stage> {

@@ -4,6 +4,7 @@ import type { MemoryTables, MemoryTask, MemoryTransaction } from "../../../../fl
 import type { Branch, Change, Copy, Plan } from "../../../../stores/db/tables.ts";
 import { holding } from "../../changes/switch.ts";
 import type { ServerPlan } from "../../facts.ts";
+import type { MemoryBackups } from "./backups.ts";
 
 /** Where a branch has, or had, its data. */
 export interface VolumeRow {
@@ -84,9 +85,10 @@ export class MemoryBranches {
   }
 }
 
-/** The rows that work on branches asks for and changes. */
+/** The rows that work on branches, their changes and their backups asks for and changes. */
 export interface DatabaseTables extends MemoryTables {
   readonly branches: MemoryBranches;
+  readonly backups: MemoryBackups;
 }
 
 export type Tx = MemoryTransaction<DatabaseTables>;
