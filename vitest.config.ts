@@ -10,12 +10,15 @@ process.env["NODE_COMPILE_CACHE"] ??= join(defaultCacheDir(process.env), "compil
 
 const cores = availableParallelism();
 /** Whole platforms at once: each waits a part of the time, and takes its gigabyte of memory. */
-const lanes = Math.min(4, cores + 1);
+const lanes = Math.min(4, Math.max(2, cores));
 /** Agents at once, and database servers with their keepers: they wait most of the time. */
 const engineLanes = Math.min(6, 2 * cores);
 
-/** Judges how long something takes, or is more programs than the others: nothing else runs meanwhile. */
-const alone = ["test/scenarios/ha.test.ts", "test/faults/*.short.test.ts"];
+/**
+ * Judges how long something takes, or starts the platform at the one place that `npm start` has for it, or is more
+ * programs than the others: nothing else runs meanwhile.
+ */
+const alone = ["test/scenarios/ha.test.ts", "test/scenarios/npm-start.test.ts", "test/faults/*.short.test.ts"];
 
 const onOneEngine = ["agent/src/**/*.system.test.ts", "deploy/src/**/*.system.test.ts"];
 

@@ -6,14 +6,13 @@ import { createKey, listProjects, signIn } from "@svc/deploy/api";
 import { findEngine } from "@svc/deploy/engine";
 import { type Info, readInfo } from "@svc/deploy/info";
 import { nodeBinary, repositoryRoot } from "@svc/deploy/paths";
-import { portNames, portSettings } from "@svc/deploy/ports";
+import { freePorts, type Ports, portNames, portSettings } from "@svc/deploy/ports";
 import { identify, isAlive, type ProcessId, signalProcess } from "@svc/deploy/process-id";
 import { readSettings } from "@svc/deploy/settings";
 import { findSupervisor } from "@svc/deploy/supervisor";
 import { CommandError, run } from "@svc/runtime/command";
-import { systemClock } from "@svc/runtime/system";
+import { systemClock, systemRandom } from "@svc/runtime/system";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Addresses, claimAddresses } from "../support/addresses.ts";
 import { edgeFetch } from "../support/edge.ts";
 import { discardCluster, makeClusterDir, platformDir } from "../support/sweep.ts";
 import { waitFor } from "../support/wait-for.ts";
@@ -22,22 +21,20 @@ const commandMs = 280_000;
 const { dockerSocket } = readSettings(process.env, repositoryRoot);
 
 let dir = "";
-/** Its ports are nobody else's; its networks are those that the command always has. */
-let addresses: Addresses;
+let ports: Ports;
 let first: Info;
 beforeAll(async () => {
   dir = await makeClusterDir();
-  addresses = await claimAddresses();
+  ports = await freePorts(systemRandom);
 });
 afterAll(async () => {
   await npm("stop");
   await discardCluster(dir, dockerSocket);
-  await addresses?.[Symbol.asyncDispose]();
 });
 
 /** What `npm start`, `npm stop` run, in this test's directory and on its ports. Returns what was printed. */
 async function npm(...words: [string, ...string[]]): Promise<string> {
-  const own = Object.fromEntries(portNames.map((name) => [portSettings[name].setting, String(addresses.ports[name])]));
+  const own = Object.fromEntries(portNames.map((name) => [portSettings[name].setting, String(ports[name])]));
   const argv = [nodeBinary(), join(repositoryRoot, "deploy", "bootstrap.mjs"), ...words] as const;
   const env = { ...process.env, ...own, SVC_LOCAL_DIR: platformDir(dir) };
   const { stdout, stderr } = await run([...argv], { env, timeoutMs: commandMs });
@@ -83,7 +80,7 @@ async function expectSitesServed({ examples }: Info): Promise<void> {
 }
 
 test("a taken port is one clear line, and nothing is started", async () => {
-  const squatter = createServer().listen(addresses.ports.registry, "127.0.0.1");
+  const squatter = createServer().listen(ports.registry, "127.0.0.1");
   await once(squatter, "listening");
   const refusal = await npm("start").then(
     () => "",
@@ -92,7 +89,7 @@ test("a taken port is one clear line, and nothing is started", async () => {
   squatter.close();
   const lines = refusal.split("\n").filter((line) => line !== "");
   expect(lines).toHaveLength(1);
-  expect(lines[0]).toContain(String(addresses.ports.registry));
+  expect(lines[0]).toContain(String(ports.registry));
   expect(lines[0]).toContain("SVC_PORT_REGISTRY");
   expect(await readdir(platformDir(dir)).catch(() => [])).not.toContain("postgres");
 });

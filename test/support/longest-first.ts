@@ -8,7 +8,6 @@ const minutes = [
   "test/scenarios/redeploy.test.ts",
   "test/scenarios/database-copies.test.ts",
   "test/scenarios/database-offsite.test.ts",
-  "test/scenarios/npm-start.test.ts",
   "agent/src/keepers/copy-room.system.test.ts",
   "agent/src/keepers/copy-following.system.test.ts",
   "agent/src/keepers/copy-restore.system.test.ts",
