@@ -9,8 +9,10 @@ import { LongestFirst } from "./test/support/longest-first.ts";
 process.env["NODE_COMPILE_CACHE"] ??= join(defaultCacheDir(process.env), "compiled");
 
 const cores = availableParallelism();
-/** Whole platforms, and agents with builds, at once: each waits a part of the time, and takes its gigabyte of memory. */
+/** Whole platforms at once: each waits a part of the time, and takes its gigabyte of memory. */
 const lanes = Math.min(4, Math.max(2, cores));
+/** Agents at once, and database servers with their keepers: they wait most of the time. */
+const engineLanes = Math.min(6, 2 * cores);
 
 /**
  * Judges how long something takes, or starts the platform at the one place that `npm start` has for it, or is more
@@ -73,7 +75,7 @@ export default defineConfig({
           globalSetup: ["test/support/engine.ts"],
           include: onOneEngine,
           pool: "forks",
-          maxWorkers: lanes,
+          maxWorkers: engineLanes,
           testTimeout: 300_000,
           hookTimeout: 300_000,
           sequence: { groupOrder: 3 },

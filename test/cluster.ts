@@ -1,3 +1,5 @@
+import { randomBytes } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createKey, signIn } from "@svc/deploy/api";
 import type { Networks } from "@svc/deploy/daemons";
@@ -11,7 +13,9 @@ import { spawnProgram } from "@svc/runtime/programs";
 import { systemClock } from "@svc/runtime/system";
 import { z } from "zod";
 import { claimAddresses } from "./support/addresses.ts";
+import { succeeded } from "./support/api.ts";
 import { discardCluster, makeClusterDir, platformDir, sweepAbandonedClusters } from "./support/sweep.ts";
+import { waitFor } from "./support/wait-for.ts";
 
 export interface CliResult {
   exitCode: number;
@@ -59,9 +63,45 @@ const cliMs = 16 * 60_000;
 const apiMs = 30_000;
 const envelope = z.record(z.string(), z.unknown());
 
+let lent: Cluster | null = null;
+
+/** Until it is disposed, whoever asks for a platform gets this one, which has to be as they want it; see `borrowed`. */
+export function lendCluster(cluster: Cluster): Disposable {
+  lent = cluster;
+  return {
+    [Symbol.dispose]() {
+      lent = null;
+    },
+  };
+}
+
+/** The same platform for one scenario: what it deployed is gone afterwards, and no other one deploys to its projects. */
+function borrowed(cluster: Cluster): Cluster {
+  return {
+    ...cluster,
+    async exampleDir(name) {
+      const dir = await cluster.exampleDir(name);
+      const manifest = join(dir, "svc.yml");
+      const text = await readFile(manifest, "utf8");
+      await writeFile(manifest, text.replace(/^slug: .+$/m, `$&-${randomBytes(3).toString("hex")}`));
+      return dir;
+    },
+    async [Symbol.asyncDispose]() {
+      const { projects } = projectList.parse((await cluster.api("GET", "/projects")).body);
+      for (const { id } of projects) await succeeded(cluster, "DELETE", `/projects/${id}`);
+      await waitFor(
+        "no container of what was deployed",
+        120_000,
+        async () => (await cluster.containers()).length === 0,
+      );
+    },
+  };
+}
+const projectList = z.object({ projects: z.array(z.object({ id: z.string() })) });
+
 /**
- * Starts the platform as `npm start` does, with `agents` nodes; `ha` and `acme`: as `npm start -- --ha` and `--acme` do. `control` are settings
- * over the usual ones.
+ * Starts the platform as `npm start` does, with `agents` nodes; `ha` and `acme`: as `npm start -- --ha` and `--acme` do. `control` and
+ * `agent` are settings over the usual ones.
  */
 export async function startCluster(
   options: {
@@ -71,8 +111,10 @@ export async function startCluster(
     /** Screenshots are taken, also by themselves, which visits sites. */
     screenshots?: boolean;
     control?: Record<string, string>;
+    agent?: Record<string, string>;
   } = {},
 ): Promise<Cluster> {
+  if (lent !== null) return borrowed(lent);
   const settings = readSettings(process.env, repositoryRoot);
   const dir = await makeClusterDir();
   await using stack = new AsyncDisposableStack();
@@ -102,6 +144,7 @@ export async function startCluster(
       fresh: false,
       durable: false,
       ...(options.control !== undefined && { control: options.control }),
+      ...(options.agent !== undefined && { agent: options.agent }),
       env: process.env,
       log: (line) => {
         if (process.env["SVC_TEST_VERBOSE"] === "1") console.error(`  ${line}`);

@@ -89,6 +89,8 @@ export const settings = z.object({
   SVC_AGENT_MEMORY_FLOOR_MB: z.coerce.number().int().min(0).optional(),
   /** What builds leave for later ones is kept up to this size, the newest of it. */
   SVC_AGENT_BUILD_CACHE_MB: z.coerce.number().int().min(0).default(10_240),
+  /** How often keepers of copies look at what their servers have; absent: as often as they do by themselves. */
+  SVC_AGENT_COPY_LOOK_MS: z.coerce.number().int().min(100).max(60_000).optional(),
   SVC_LOG_LEVEL: z.enum(["trace", "debug", "info", "warn", "error", "silent"]).default("info"),
 });
 
@@ -117,6 +119,8 @@ export interface Config {
   /** Null: one that fits the machine. */
   memoryFloorMb: number | null;
   buildCacheMb: number;
+  /** Null: as often as keepers do by themselves. */
+  copyLookMs: number | null;
   logLevel: "trace" | "debug" | "info" | "warn" | "error" | "silent";
 }
 
@@ -157,6 +161,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     diskFloorMb: s.SVC_AGENT_DISK_FLOOR_MB ?? null,
     memoryFloorMb: s.SVC_AGENT_MEMORY_FLOOR_MB ?? null,
     buildCacheMb: s.SVC_AGENT_BUILD_CACHE_MB,
+    copyLookMs: s.SVC_AGENT_COPY_LOOK_MS ?? null,
     logLevel: s.SVC_LOG_LEVEL,
   };
 }

@@ -30,8 +30,9 @@ init=${SVC_DB_INIT-}
 read_only=${SVC_DB_READ_ONLY-}
 restore=${SVC_DB_RESTORE-}
 until=${SVC_DB_UNTIL-}
+look_every_ms=${SVC_DB_LOOK_MS-}
 # Nothing that a session might read is left of them.
-unset SVC_DB_VERIFIER SVC_DB_INIT SVC_DB_READ_ONLY SVC_DB_RESTORE SVC_DB_UNTIL
+unset SVC_DB_VERIFIER SVC_DB_INIT SVC_DB_READ_ONLY SVC_DB_RESTORE SVC_DB_UNTIL SVC_DB_LOOK_MS
 
 # Has functions for this image's server: initialise, is_ours, serve, and those that copies need.
 . "$here/engine.sh"

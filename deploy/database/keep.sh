@@ -25,26 +25,28 @@
 #   place <that place>
 #   base <number> <from when on> <bytes> <until when, or ->
 
-# So often it looks around, in seconds, and so often it asks when nothing happens.
-look_s=2
+# So often it looks around, and so often it asks when nothing happens. What follows is in such looks, but for what tells a
+# server that is slow from one that is stuck.
+look_ms=2000
 ask_every_looks=5
-# So many looks without that what the server had has arrived: whoever receives is stuck.
-stall_looks=30
 # So often it is measured, and what is too old goes.
 tidy_every_looks=15
-base_retry_s=60
-base_retry_max_s=600
-crowded_base_every_s=60
+base_retry_looks=30
+base_retry_max_looks=300
+crowded_base_every_looks=30
+# So long without that what the server had has arrived: whoever receives is stuck.
+stall_ms=60000
 changing=3
 
 # Arguments: the copy's name in 16 hexadecimal digits, how old the newest base may become and how far back a restore must
-# be able to go in seconds, and what all of it may take in MiB.
+# be able to go in seconds, and what all of it may take in MiB. SVC_DB_LOOK_MS has it look around at another pace.
 keep() {
   [ $# = 4 ] && is_number "$2" && is_number "$3" && is_number "$4" || end 78 "a copy is told its name and three numbers"
   case $1 in
     *[!0-9a-f]*) end 78 "that is no name of a copy" ;;
   esac
   copy=$1 base_every_s=$2 keep_s=$3 size_mb=$4
+  set_pace "${look_every_ms:-$look_ms}"
   cd /copy
   if [ -e engine ]; then
     [ "$(cat engine)" = "$engine" ] || end 76 "the copy is not of $engine, which is what this image has"
@@ -76,6 +78,16 @@ keep() {
     sleep "$look_s"
     looks=$((looks + 1))
   done
+}
+
+# Sets what is counted in looks, once it is known how long one is.
+set_pace() {
+  is_number "$1" && [ "$1" -gt 0 ] || end 78 "a copy is looked at after a number of milliseconds"
+  look_s=$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))
+  stall_looks=$((stall_ms / $1))
+  base_retry_s=$((base_retry_looks * $1 / 1000))
+  base_retry_max_s=$((base_retry_max_looks * $1 / 1000))
+  crowded_base_every_s=$((crowded_base_every_looks * $1 / 1000))
 }
 
 # A file with one line, all of it or nothing.

@@ -42,6 +42,8 @@ export interface DaemonFacts {
   env: NodeJS.ProcessEnv;
   /** Settings of control over those made here. */
   control: Record<string, string>;
+  /** Likewise of agents. */
+  agent?: Record<string, string>;
   /** Sites get certificates of a CA, and not of Caddy's own. */
   acme?: boolean;
 }
@@ -170,6 +172,7 @@ export function agentSpec(facts: DaemonFacts, number: number): ProgramSpec {
       SVC_NODE_MEMORY_MB: part((totalmem() / 1024 ** 2) * nodesMemoryShare, nodeMemoryMbMin),
       SVC_NODE_CPU_MILLICORES: part(cpus().length * 1000, nodeMillicoresMin),
       SVC_AGENT_SUBNETS: `${facts.networks.containers}.${(number - 1) * 32}.0/19`,
+      ...facts.agent,
     }),
     ready: "line",
     readyMs: 60_000,

@@ -65,6 +65,8 @@ export interface PlatformOptions {
   durable: boolean;
   /** Settings of control over the usual ones. */
   control?: Record<string, string>;
+  /** Likewise of agents. */
+  agent?: Record<string, string>;
   env: NodeJS.ProcessEnv;
   log: (line: string) => void;
   /** Gives up a start that is under way; what runs already is stopped. */

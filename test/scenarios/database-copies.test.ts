@@ -5,6 +5,7 @@ import { databaseVolumesReply } from "@svc/proto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { deployNotesApp, type NotesSite, notesApps } from "../support/notes-app.ts";
+import { quickCopies } from "../support/quick-copies.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 /** What keeps the data of a database when its machine does not, on the whole platform. */
@@ -12,7 +13,7 @@ import { waitFor } from "../support/wait-for.ts";
 let cluster: Cluster;
 let dir: string;
 beforeAll(async () => {
-  cluster = await startCluster({ agents: 2, control: { SVC_DRAIN_SECONDS: "0.25" } });
+  cluster = await startCluster({ agents: 2, agent: quickCopies, control: { SVC_DRAIN_SECONDS: "0.25" } });
   dir = await mkdtemp(join(tmpdir(), "svc-copies-"));
 });
 afterAll(async () => {

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startS3, type TestS3 } from "../../control/src/stores/s3/testing.ts";
 import { type Cluster, startCluster } from "../cluster.ts";
 import { deployNotesApp, type NotesSite, notesApps } from "../support/notes-app.ts";
+import { quickCopies } from "../support/quick-copies.ts";
 import { waitFor } from "../support/wait-for.ts";
 
 /** What is left of a database when the site is lost, on the whole platform: nothing but a bucket has it. */
@@ -20,6 +21,7 @@ beforeAll(async () => {
   await writeFile(join(dir, "secret"), secretAccessKey, { mode: 0o600 });
   cluster = await startCluster({
     agents: 2,
+    agent: quickCopies,
     control: {
       ...{ SVC_DRAIN_SECONDS: "0.25", SVC_S3_ENDPOINT: endpoint, SVC_S3_BUCKET: bucket, SVC_S3_REGION: region },
       ...{

@@ -1,7 +1,18 @@
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Files that take minutes. Begun last, they would go on by themselves when everything beside them is done. */
-const minutes = ["test/sim/simulator.test.ts", "test/scenarios/crash.test.ts", "test/scenarios/redeploy.test.ts"];
+const minutes = [
+  "test/sim/simulator.test.ts",
+  "test/scenarios/one-platform.test.ts",
+  "test/scenarios/crash.test.ts",
+  "test/scenarios/redeploy.test.ts",
+  "test/scenarios/database-copies.test.ts",
+  "test/scenarios/database-offsite.test.ts",
+  "agent/src/keepers/copy-room.system.test.ts",
+  "agent/src/keepers/copy-following.system.test.ts",
+  "agent/src/keepers/copy-restore.system.test.ts",
+  "agent/src/keepers/copy-dumps.system.test.ts",
+];
 
 /** Of what runs beside one another the longest files come first, also where no earlier run has measured them. */
 export class LongestFirst extends BaseSequencer {

@@ -116,13 +116,16 @@ export const copyMount = (copyId: string): Docker.MountSettings => ({
 });
 
 function toKeeperOptions(spec: KeeperContainerSpec, owner: Owner): Docker.ContainerCreateOptions {
-  const { copyId, databaseId, engine, baseEverySeconds, keepSeconds, sizeMb } = spec;
+  const { copyId, databaseId, engine, baseEverySeconds, keepSeconds, sizeMb, lookEveryMs } = spec;
   return {
     name: spec.name,
     Image: spec.image,
     Cmd: ["keep", copyName(copyId), `${baseEverySeconds}`, `${keepSeconds}`, `${sizeMb}`],
-    // Where no list of processes shows it.
-    Env: [`${engine === "postgres" ? "PGPASSWORD" : "MYSQL_PWD"}=${spec.password}`],
+    Env: [
+      // Where no list of processes shows it.
+      `${engine === "postgres" ? "PGPASSWORD" : "MYSQL_PWD"}=${spec.password}`,
+      ...(lookEveryMs === null ? [] : [`SVC_DB_LOOK_MS=${lookEveryMs}`]),
+    ],
     Labels: {
       ...spec.labels,
       [labels.cluster]: owner.clusterId,

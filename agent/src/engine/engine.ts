@@ -143,6 +143,8 @@ export type KeeperContainerSpec = Limits & {
   sizeMb: number;
   baseEverySeconds: number;
   keepSeconds: number;
+  /** How often the keeper looks around; null: as often as it does by itself. */
+  lookEveryMs: number | null;
   labels: Readonly<Record<string, string>>;
   reserved: Reserved;
 };

@@ -1,6 +1,6 @@
 import { rm } from "node:fs/promises";
 import { describe, expect, test } from "vitest";
-import { aCopy, covers, follows, logFiles } from "../testing/copies.ts";
+import { aCopy, aMomentLater, covers, follows, logFiles } from "../testing/copies.ts";
 import { waitFor } from "../testing/wait.ts";
 
 describe("what a dump of MariaDB is not by itself", () => {
@@ -22,6 +22,8 @@ describe("what a dump of MariaDB is not by itself", () => {
     await copy.sql("DELETE FROM versioned WHERE a = 2");
     await writer.stop();
     const before = [await copy.sql(history), await copy.sql(counts)];
+    // What it is covered until then is no moment of the second in which something was written.
+    await aMomentLater();
     await covers(copy);
     const { coveredAt = null } = (await copy.status()) ?? {};
     await copy.lose();
@@ -75,15 +77,17 @@ describe("what a dump of MariaDB is not by itself", () => {
   ])("is not made over $what", async ({ begin, end }) => {
     const copy = await aCopy("mariadb");
     await copy.sql("CREATE TABLE t (a int PRIMARY KEY, b int)");
-    const reader = copy.sql("BEGIN; SELECT * FROM t; DO SLEEP(15); COMMIT");
-    await waitFor(
+    // Until it is ended: it keeps others from the table's definition.
+    const reader = copy.sql("BEGIN; SELECT * FROM t; SELECT SLEEP(600)").catch(() => {});
+    const connection = await waitFor(
       "somebody who reads",
       async () =>
-        (await copy.sql("SELECT count(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'DO SLEEP%'")) === "1",
+        (await copy.sql("SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%'")) || null,
     );
     const changes = copy.sql(begin);
     await copy.keep();
     await copy.once("a base that is none", ({ problem }) => problem.includes("definitions were changed"));
+    await copy.sql(`KILL ${connection}`);
     await Promise.all([reader, changes]);
     await copy.sql(end);
     await follows(copy);

@@ -2,7 +2,7 @@ import { rm } from "node:fs/promises";
 import { databaseEngines } from "@svc/proto";
 import { describe, expect, test } from "vitest";
 import { entryFailure } from "../databases/exit.ts";
-import { aCopy, covers, follows, idsOf, logFiles } from "../testing/copies.ts";
+import { aCopy, aMomentLater, covers, follows, idsOf, logFiles } from "../testing/copies.ts";
 
 describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
   test("that was away for too long costs a new base, never the server's disk", async () => {
@@ -14,6 +14,8 @@ describe.each(databaseEngines)("a copy of a database on %s", (kind) => {
     await copy.keep();
     await follows(copy);
     await copy.sql("INSERT INTO w (id) VALUES (1)");
+    // What it is covered until then is no moment of the second in which something was written.
+    await aMomentLater();
     await covers(copy);
     await copy.database.engine.stopContainer(copy.keeper, 5);
     const before = (await copy.status())?.coveredAt;

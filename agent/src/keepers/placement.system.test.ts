@@ -25,7 +25,7 @@ let agent: Agent;
 
 beforeAll(async () => {
   registry = await startRegistry();
-  node = await createTestNode({ SVC_AGENT_ADDRESS: "127.0.9.17" });
+  node = await createTestNode({ SVC_AGENT_ADDRESS: "127.0.9.17", SVC_AGENT_COPY_LOOK_MS: "250" });
   control = createTestControl({ registryHost: registry.host });
   agent = await start(node.config, { openLink: control.openLink });
 });

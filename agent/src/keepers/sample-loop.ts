@@ -11,19 +11,22 @@ import { copySample, isNews } from "./samples.ts";
 
 /** A move waits for what a copy has, and nobody can write meanwhile. */
 const lookEveryMs = 1_000;
-/** All of them, and what they take. */
-const tellEveryMs = 60_000;
+/** In looks of a keeper, as long as one is by itself: all of them, and what they take. */
+const [tellEveryLooks, keeperLooksMs] = [30, 2_000];
 
 /** Tells how far the copies of this node are until `signal` aborts. A report that fails is made up for by the next. */
 export async function copySampleLoop(options: {
   clock: Clock;
   engine: Pick<Engine, "listDatabaseVolumes">;
   list(): PlacementRecord[];
+  /** How often keepers look around; null: as often as they do by themselves. */
+  copyLookMs: number | null;
   report(samples: CopySample[]): Promise<void>;
   signal: AbortSignal;
   log: Log;
 }): Promise<void> {
   const { clock, engine, signal, log } = options;
+  const tellEveryMs = tellEveryLooks * (options.copyLookMs ?? keeperLooksMs);
   const told = new Map<string, CopySample>();
   let sizes = new Map<string, number>();
   let paths = new Map<string, string>();

@@ -41,7 +41,8 @@ export type Work = ReturnType<typeof createWork>;
 export function createWork(options: {
   clock: Clock;
   random: Random;
-  config: Pick<Config, "dir" | "address" | "ports" | "entrances" | "databaseProxy" | "buildCacheMb">;
+  config: Pick<Config, "dir" | "address" | "ports" | "entrances" | "databaseProxy" | "buildCacheMb"> &
+    Partial<Pick<Config, "copyLookMs">>;
   journal: Journal;
   isolation: IsolationGuard;
   metrics: Metrics;
@@ -121,7 +122,7 @@ export function createWork(options: {
         },
         proxyIds: proxyDir.ids,
         ports: createPorts(clock, random, config.ports, machine.isPortFree, portMemory(journal)),
-        ...{ address: config.address, entrances },
+        ...{ address: config.address, entrances, copyLookMs: config.copyLookMs ?? null },
         isNetworkNeeded: (projectId, channel, except) =>
           isNetworkNeeded(projectId, channel, except) || (runs?.isNetworkNeeded(projectId, channel) ?? false),
         isPortHeld,

@@ -58,5 +58,7 @@ export type RunnerDeps = {
   /** Private address of the node, at which edges reach its containers. */
   address: string;
   entrances: Pick<EntranceKeeper, "isWanted" | "isOpen">;
+  /** Null: keepers of copies look around as often as they do by themselves. */
+  copyLookMs: number | null;
   log: Log;
 } & Siblings;

@@ -14,7 +14,7 @@ import { watchHealth } from "./watch.ts";
 
 /** What of a copy's keeper is not as in every container: its volume, and the door by which it reaches the server. */
 export function keeperExecutor(
-  deps: Pick<RunnerDeps, "clock" | "engine" | "owner" | "proxyIds" | "tails" | "address"> & {
+  deps: Pick<RunnerDeps, "clock" | "engine" | "owner" | "proxyIds" | "tails" | "address" | "copyLookMs"> & {
     lastWords: LastWords;
     /** The same as of every other container. */
     start: Executor<"start">["start"];
@@ -35,6 +35,7 @@ export function keeperExecutor(
           name: containerName(task.id),
           ...{ copyId, databaseId, engine: kind, image: image?.reference ?? "", password },
           ...{ sizeMb: spec.sizeMb, baseEverySeconds: spec.baseEverySeconds, keepSeconds: spec.keepSeconds },
+          lookEveryMs: deps.copyLookMs,
           labels: placementLabels(placement),
           reserved: reservedOf(placement.resources),
           ...{ memoryMb, cpuMillicores, pidsLimit },

@@ -253,15 +253,21 @@ function aTalk<Init, Message extends { case?: string | undefined; value?: unknow
   const listen = async () => {
     for await (const { message } of open(requests, stop.signal)) received.push(message);
   };
-  const ended = listen().then(
-    () => null,
-    (error: unknown) => error ?? "ended",
-  );
+  let isOver = false;
+  const ended = listen()
+    .then(
+      () => null,
+      (error: unknown) => error ?? "ended",
+    )
+    .finally(() => {
+      isOver = true;
+    });
   return {
     send: (message) => requests.push({ message }),
     async next(kind) {
       const index = await until(`a message of kind ${kind}`, () => {
         const at = received.findIndex((message) => message.case === kind);
+        if (at < 0 && isOver) throw new Error(`the stream is over, without a message of kind ${kind}`);
         return at < 0 ? null : { at };
       });
       const [message] = received.splice(index.at, 1);

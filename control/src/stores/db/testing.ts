@@ -121,9 +121,12 @@ export async function shareTestServer(): Promise<AsyncDisposable> {
   };
 }
 
+/** Where processes of this test run find what one of them has made for all; null outside of one. It goes with the run. */
+export const sharedDirectory = (): string | null => process.env[sharedVariable] ?? null;
+
 async function findServer(): Promise<Server> {
-  const dir = process.env[sharedVariable];
-  return dir === undefined ? startServer() : { dir, url: addressesIn(dir), stop: async () => {} };
+  const dir = sharedDirectory();
+  return dir === null ? startServer() : { dir, url: addressesIn(dir), stop: async () => {} };
 }
 
 /** How many statements in this database wait for a lock. A transaction sees the same number until its end: ask outside of it. */

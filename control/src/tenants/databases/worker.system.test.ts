@@ -43,13 +43,6 @@ const servers = () => world.api.db.selectFrom("task").selectAll().where("owner_i
 async function work(): Promise<WorkOutcome | "waits"> {
   const { deps, api, fleet } = world;
   const stop = new AbortController();
-  // What it waits for is told by the test: an item that is old enough does not hold its place.
-  await api.db
-    .updateTable("database")
-    .set({ status_at: new Date(Date.now() - 20_000) })
-    .where("id", "=", id)
-    .where("status", "=", "provisioning")
-    .execute();
   const item = {
     ...{ id: 1, kind: "database", key: id, attempt: 1, maxAttempts: 20, ageMs: 20_000 },
     payload: { databaseId: id },
@@ -61,6 +54,8 @@ async function work(): Promise<WorkOutcome | "waits"> {
     secrets: api.context.secrets,
     openLine,
     admin,
+    // What it waits for is told by the test: it does not hold its place.
+    holdMs: 0,
     rows: branchRows(api.db, defaultDatabaseImages),
   });
   const outcome = await handler(item as never, stop.signal);

@@ -17,12 +17,14 @@ export interface DatabaseWorkerDeps extends TenantWorkDeps {
   rows: BranchRows;
   fleet: Pick<Fleet, "observation" | "onChange">;
   log: Log;
+  /** For so long a worker stays with a branch that waits for something; 15 s unless given. */
+  holdMs?: number;
 }
 
 type Found = FoundBranch<BranchPlan>;
 
 /** Ready branches take seconds: for so long a worker stays with one. */
-const holdMs = 15_000;
+const usualHoldMs = 15_000;
 const lookMs = 500;
 /** How long the volume of a branch that was dropped is kept: somebody may have meant another one. */
 const keptHours = 72;
@@ -42,7 +44,7 @@ type Effects = {
  * the room to others.
  */
 export function databaseWorker(deps: DatabaseWorkerDeps): WorkHandler {
-  const { clock, rows, fleet, log } = deps;
+  const { clock, rows, fleet, log, holdMs = usualHoldMs } = deps;
   const effects = branchEffects(deps);
   return async (item, signal) => {
     const { databaseId } = item.payload as { databaseId: string };

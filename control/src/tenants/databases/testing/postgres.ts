@@ -6,7 +6,7 @@ import { sleep } from "@svc/runtime/sleep";
 import { systemClock } from "@svc/runtime/system";
 import pg from "pg";
 import { postgresBinaries, serverDirectory, serverRights, stopServer } from "../../../stores/db/testing.ts";
-import { newPassword } from "../sql/password.ts";
+import { layData } from "./data.ts";
 import { untilListening } from "./listening.ts";
 import { adminUser, type TestServer } from "./server.ts";
 
@@ -14,13 +14,7 @@ import { adminUser, type TestServer } from "./server.ts";
 export async function startPostgres(): Promise<TestServer> {
   const dir = await serverDirectory("branch");
   const data = join(dir, "data");
-  const password = newPassword();
-  const passwordFile = join(dir, "password");
-  await writeFile(passwordFile, password, { mode: 0o644 });
-  const program = (name: string) => ownProgram(join(postgresBinaries(), name));
-  const who = ["-U", adminUser, `--pwfile=${passwordFile}`, "-A", "scram-sha-256"];
-  const how = ["--no-sync", "-E", "UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"];
-  await run(["setpriv", ...serverRights, "--", program("initdb"), "-D", data, ...who, ...how], { cwd: dir, env: {} });
+  const password = await layData("postgres", dir, makeData);
   const settings = ["listen_addresses=", "shared_buffers=16MB", "fsync=off", "max_connections=60", "jit=off"].flatMap(
     (setting) => ["-c", setting],
   );
@@ -46,6 +40,17 @@ export async function startPostgres(): Promise<TestServer> {
       await rm(dir, { recursive: true, force: true });
     },
   };
+}
+
+const program = (name: string) => ownProgram(join(postgresBinaries(), name));
+
+async function makeData(dir: string, password: string): Promise<void> {
+  const passwordFile = join(dir, "new-password");
+  await writeFile(passwordFile, password, { mode: 0o644 });
+  const who = ["-U", adminUser, `--pwfile=${passwordFile}`, "-A", "scram-sha-256"];
+  const how = ["--no-sync", "-E", "UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"];
+  const initdb = [program("initdb"), "-D", join(dir, "data"), ...who, ...how];
+  await run(["setpriv", ...serverRights, "--", ...initdb], { cwd: dir, env: {} });
 }
 
 async function untilAdmits(config: pg.ClientConfig): Promise<void> {

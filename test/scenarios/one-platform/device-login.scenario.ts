@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { chromiumLaunch } from "@svc/runtime/testing/chromium";
 import { type Browser, chromium } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Cluster, startCluster } from "../cluster.ts";
-import { waitFor } from "../support/wait-for.ts";
+import { type Cluster, startCluster } from "../../cluster.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 let cluster: Cluster;
 let browser: Browser;

@@ -2,10 +2,10 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Cluster, startCluster } from "../cluster.ts";
-import { getDeployment } from "../support/deploy.ts";
-import { edgeFetch } from "../support/edge.ts";
-import { waitFor } from "../support/wait-for.ts";
+import { type Cluster, startCluster } from "../../cluster.ts";
+import { getDeployment } from "../../support/deploy.ts";
+import { edgeFetch } from "../../support/edge.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 /** An image that somebody has on their machine, from there to their site by way of the platform's own registry. */
 

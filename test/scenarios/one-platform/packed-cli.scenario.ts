@@ -6,10 +6,10 @@ import { run } from "@svc/runtime/command";
 import { ownProgram } from "@svc/runtime/programs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
-import { type Installed, installPackage } from "../../cli/src/testing/package.ts";
-import { type Cluster, startCluster } from "../cluster.ts";
-import { edgeFetch } from "../support/edge.ts";
-import { installNode } from "../support/node-release.ts";
+import { type Installed, installPackage } from "../../../cli/src/testing/package.ts";
+import { type Cluster, startCluster } from "../../cluster.ts";
+import { edgeFetch } from "../../support/edge.ts";
+import { installNode } from "../../support/node-release.ts";
 
 /** The command line as npm packs it and users install it, on each Node that they may have, with a whole platform. */
 

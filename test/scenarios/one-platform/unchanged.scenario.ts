@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Cluster, startCluster } from "../cluster.ts";
-import { deploy, parseFacts } from "../support/deploy.ts";
-import { edgeFetch } from "../support/edge.ts";
+import { type Cluster, startCluster } from "../../cluster.ts";
+import { deploy, parseFacts } from "../../support/deploy.ts";
+import { edgeFetch } from "../../support/edge.ts";
 
 let cluster: Cluster;
 beforeAll(async () => {

@@ -4,8 +4,8 @@ import { NodeService } from "@svc/proto/node";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import { createEndpoints, createTransport, type Identity, loadIdentity } from "@svc/uplink";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Cluster, startCluster } from "../cluster.ts";
-import { type Deployed, deploy } from "../support/deploy.ts";
+import { type Cluster, startCluster } from "../../cluster.ts";
+import { type Deployed, deploy } from "../../support/deploy.ts";
 
 // What whoever has copied the files of a machine of the fleet can do with the artifact registry, and what not.
 

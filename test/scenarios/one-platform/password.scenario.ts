@@ -2,10 +2,10 @@ import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { RequestInit } from "undici";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Cluster, startCluster } from "../cluster.ts";
-import { type Deployed, deploy } from "../support/deploy.ts";
-import { edgeFetch } from "../support/edge.ts";
-import { waitFor } from "../support/wait-for.ts";
+import { type Cluster, startCluster } from "../../cluster.ts";
+import { type Deployed, deploy } from "../../support/deploy.ts";
+import { edgeFetch } from "../../support/edge.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 let cluster: Cluster;
 let app: Deployed;

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Cluster, startCluster } from "../cluster.ts";
-import { type Deployed, deploy } from "../support/deploy.ts";
-import { edgeFetch } from "../support/edge.ts";
-import { postgresEnded } from "../support/postgres-end.ts";
-import { waitFor } from "../support/wait-for.ts";
+import { type Cluster, startCluster } from "../../cluster.ts";
+import { type Deployed, deploy } from "../../support/deploy.ts";
+import { edgeFetch } from "../../support/edge.ts";
+import { postgresEnded } from "../../support/postgres-end.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 let cluster: Cluster;
 beforeAll(async () => {

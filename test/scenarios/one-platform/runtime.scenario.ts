@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
-import { type Cluster, startCluster } from "../cluster.ts";
-import { edgeFetch } from "../support/edge.ts";
-import { findDeployment, phasesOf, postSource, running, settled } from "../support/source.ts";
-import { waitFor } from "../support/wait-for.ts";
+import { type Cluster, startCluster } from "../../cluster.ts";
+import { edgeFetch } from "../../support/edge.ts";
+import { findDeployment, phasesOf, postSource, running, settled } from "../../support/source.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 /** What the owner of an app that does not behave gets to see. */
 

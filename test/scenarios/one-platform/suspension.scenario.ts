@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Cluster, startCluster } from "../cluster.ts";
-import { type Deployed, deploy } from "../support/deploy.ts";
-import { edgeFetch } from "../support/edge.ts";
-import { waitFor } from "../support/wait-for.ts";
+import { type Cluster, startCluster } from "../../cluster.ts";
+import { type Deployed, deploy } from "../../support/deploy.ts";
+import { edgeFetch } from "../../support/edge.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 let cluster: Cluster;
 let server: Deployed;

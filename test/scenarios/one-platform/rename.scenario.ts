@@ -2,11 +2,11 @@ import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
-import { type Cluster, startCluster } from "../cluster.ts";
-import { type Deployed, deploy, parseFacts } from "../support/deploy.ts";
-import { edgeFetch } from "../support/edge.ts";
-import { openLoopLoad } from "../support/load.ts";
-import { waitFor } from "../support/wait-for.ts";
+import { type Cluster, startCluster } from "../../cluster.ts";
+import { type Deployed, deploy, parseFacts } from "../../support/deploy.ts";
+import { edgeFetch } from "../../support/edge.ts";
+import { openLoopLoad } from "../../support/load.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 const ratePerSecond = 100;
 const renameMs = 60_000;

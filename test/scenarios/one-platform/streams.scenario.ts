@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Cluster, startCluster } from "../cluster.ts";
-import { streamsOverForeignDeploys } from "../support/streams.ts";
+import { type Cluster, startCluster } from "../../cluster.ts";
+import { streamsOverForeignDeploys } from "../../support/streams.ts";
 
 let cluster: Cluster;
 beforeAll(async () => {

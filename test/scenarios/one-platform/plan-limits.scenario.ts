@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { z } from "zod";
-import { type Cluster, startCluster } from "../cluster.ts";
-import { type Deployed, deploy } from "../support/deploy.ts";
-import { edgeFetch } from "../support/edge.ts";
-import { waitFor } from "../support/wait-for.ts";
+import { type Cluster, startCluster } from "../../cluster.ts";
+import { type Deployed, deploy } from "../../support/deploy.ts";
+import { edgeFetch } from "../../support/edge.ts";
+import { waitFor } from "../../support/wait-for.ts";
 
 let cluster: Cluster;
 let site: Deployed;
