@@ -4,7 +4,7 @@ import type { Mutant } from "./mutants.ts";
 export const databaseMutants = {
   D1: {
     breaks: "a database gets its next server while the one before may run still",
-    foundBySeed: 1_061,
+    foundBySeed: 1_115,
     patches: {
       nextBranchStep: (real) => (facts) => {
         const step = real(facts);
@@ -53,11 +53,13 @@ export const databaseMutants = {
   },
   D7: {
     breaks: "a backup is complete when what packs it has ended well, however its dumper did",
+    foundBySeed: 9,
     patches: { dumpProblem: () => () => null },
   },
   D8: {
     breaks:
       "whether a backup is under way is looked at before another request has begun its own, and no index holds the slot",
+    foundBySeed: 9,
     patches: {
       isSlotTaken: () => () => false,
       countBackups: (real) => {
