@@ -11,7 +11,14 @@ const lookMs = 0.2;
 export function virtualMachine(scope: Scope, docker: Docker, bootId: string): Machine {
   const look = <T>(tag: string, see: () => T): Promise<T> => {
     const answer = createAnswer<T>(scope);
-    if (!scope.isOver) docker.kernel.at(lookMs, tag, () => answer.resolve(see(), 0, tag), scope.process);
+    const answerNow = (): void => {
+      try {
+        answer.resolve(see(), 0, tag);
+      } catch (error) {
+        answer.reject(error, 0, tag);
+      }
+    };
+    if (!scope.isOver) docker.kernel.at(lookMs, tag, answerNow, scope.process);
     return answer.promise;
   };
   const gated = (directory: string): Container | undefined =>
