@@ -4,14 +4,13 @@ import { dropAlert } from "../../fleet/alerts/raise.ts";
 import { taskTopic } from "../../fleet/cluster/topics.ts";
 import { lockTasks, removeTasks } from "../../fleet/tasks/change.ts";
 import type { TaskResources } from "../../fleet/tasks/kinds/kind.ts";
-import { holdPlanOfUser } from "../../identity/plans/of-user.ts";
 import type { Database } from "../../stores/db/gen/tables.ts";
 import { notify } from "../../stores/db/notify.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch } from "../../stores/db/tables.ts";
 import { holdsBranch } from "./changes/store.ts";
 import { type BranchPlan, type BranchRow, findBranchRow } from "./facts.ts";
-import { startServer } from "./servers.ts";
+import { holdPlanOfBranch, startServer } from "./servers.ts";
 import { buryBranch, doubted, dropBranches, lockBranch, mayStartServer, moveBranch } from "./store.ts";
 import { isSameTenant, type TenantRows, tenantRows } from "./tenant-rows.ts";
 import { placeVolume } from "./volumes/store.ts";
@@ -69,15 +68,8 @@ export function branchRows(db: Db, images: Readonly<Record<DatabaseEngine, strin
 
     startServer: ({ id, status }) =>
       db.transaction().execute(async (tx) => {
-        const owner = await tx
-          .selectFrom("database")
-          .innerJoin("project", "project.id", "database.project_id")
-          .select("project.owner_id")
-          .where("database.id", "=", id)
-          .executeTakeFirst();
-        if (owner === undefined) return;
-        // The user comes before the branch in the order of locks.
-        const plan = await holdPlanOfUser(tx, owner.owner_id);
+        const plan = await holdPlanOfBranch(tx, id);
+        if (plan === null) return;
         const branch = await lockBranch(tx, id);
         if (branch?.status === status && (await mayStartServer(tx, branch)))
           await startServer(tx, branch, plan, images);

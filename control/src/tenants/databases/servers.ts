@@ -2,6 +2,7 @@ import type { DatabaseEngine } from "@svc/proto";
 import { type DatabaseTaskSpec, databaseTask } from "../../fleet/tasks/kinds/database.ts";
 import type { NewTask } from "../../fleet/tasks/kinds/kind.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
+import { holdPlanOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch, Plan } from "../../stores/db/tables.ts";
 import { type ServerPlan, tenantFacts } from "./facts.ts";
@@ -41,3 +42,14 @@ export const startServer = (
   { restore }: { restore?: DatabaseTaskSpec["restore"] } = {},
 ): Promise<string> =>
   insertTask(tx, { ...branch, pr_number: null }, serverTask(branch, plan, images, restore), { replica: 0 });
+
+/** Holds the plan of a branch's owner, which comes before the branch in the order of locks; null: the branch is no more. */
+export async function holdPlanOfBranch(tx: Db, databaseId: string): Promise<Plan | null> {
+  const project = await tx
+    .selectFrom("database")
+    .innerJoin("project", "project.id", "database.project_id")
+    .select("project.owner_id")
+    .where("database.id", "=", databaseId)
+    .executeTakeFirst();
+  return project === undefined ? null : holdPlanOfUser(tx, project.owner_id);
+}

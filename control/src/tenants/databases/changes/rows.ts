@@ -4,12 +4,11 @@ import { enqueueCopies } from "../../../fleet/databases/checks.ts";
 import { listNodeRows, type NodeRow } from "../../../fleet/scheduler/store.ts";
 import { removeTasks } from "../../../fleet/tasks/change.ts";
 import { listWantedTasks } from "../../../fleet/tasks/store.ts";
-import { holdPlanOfUser } from "../../../identity/plans/of-user.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Branch, Change, Copy, Plan } from "../../../stores/db/tables.ts";
 import { beginCopy, endCopies, endCopy, keepCopies } from "../copies/store.ts";
 import { type BranchRow, findBranchRow, isNodeGone, type ServerPlan } from "../facts.ts";
-import { startServer } from "../servers.ts";
+import { holdPlanOfBranch, startServer } from "../servers.ts";
 import { doubted, hasNoServer, lockBranch, moveBranch, wakeBranch } from "../store.ts";
 import { isSameTenant, type TenantRows, tenantRows } from "../tenant-rows.ts";
 import { findOwnVolume, keepVolumes } from "../volumes/store.ts";
@@ -91,20 +90,14 @@ export function changeRows(db: Db, images: Readonly<Record<DatabaseEngine, strin
       return change?.freezes === freezes && (await act(tx, change, branch)) !== false;
     });
 
-  /** The same with the plan of its owner, which comes before the branch in the order of locks; null without a branch. */
+  /** The same with the plan of its owner; null without a branch. */
   const heldWithPlan = <T>(
     { id, database_id, state, freezes }: ChangeAt,
     act: (tx: Db, change: Change, branch: Branch, plan: Plan) => Promise<T>,
   ): Promise<T | null> =>
     db.transaction().execute(async (tx) => {
-      const project = await tx
-        .selectFrom("database")
-        .innerJoin("project", "project.id", "database.project_id")
-        .select("project.owner_id")
-        .where("database.id", "=", database_id)
-        .executeTakeFirst();
-      if (project === undefined) return null;
-      const plan = await holdPlanOfUser(tx, project.owner_id);
+      const plan = await holdPlanOfBranch(tx, database_id);
+      if (plan === null) return null;
       const branch = await lockBranch(tx, database_id);
       const change = branch && (await lockChange(tx, id, state));
       return branch && change?.freezes === freezes ? act(tx, change, branch, plan) : null;
