@@ -2,7 +2,7 @@
 import "reflect-metadata";
 import { createHash, webcrypto } from "node:crypto";
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
-import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from "node:http2";
+import { connect, createSecureServer, type Http2SecureServer, type ServerHttp2Session } from "node:http2";
 import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -332,6 +332,17 @@ test("what control itself refuses is not asked of another replica", async () => 
   expect(endpoints.current()).toBe(control.url);
   link.close();
   await other.die();
+});
+
+test("a connection that breaks when it was given up ends nothing else", async () => {
+  const server = createTcpServer((socket) => socket.once("data", () => socket.resetAndDestroy()));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  // As the transport's library opens them. Nobody listens to this one's error, which would end the process.
+  const connection = connect(`https://127.0.0.1:${port}`);
+  await new Promise<void>((resolve) => connection.once("close", resolve));
+  expect(connection.destroyed).toBe(true);
+  await new Promise((resolve) => server.close(resolve));
 });
 
 test("of several places to enrol at, one that answers is enough", async () => {

@@ -1,3 +1,5 @@
+import http2 from "node:http2";
+import { syncBuiltinESMExports } from "node:module";
 import { Code, ConnectError, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import type { Clock } from "@svc/runtime/clock";
@@ -11,6 +13,18 @@ export const controlName = "control.svc.internal";
 const readMaxBytes = 4 * 1024 * 1024;
 /** A process that stands still has its connections accepted by the kernel, and never answers. */
 const connectTimeoutMs = 5_000;
+
+/*
+ * connect-node stops listening to a connection that it gives up, also to one whose error is still to come, and an error
+ * that nobody listens to ends the process. It opens connections itself and hands them to nobody before they carry a
+ * call: so whatever opens one in this process gets it with a listener that stays.
+ */
+const { connect } = http2;
+http2.connect = (...args: unknown[]) => {
+  const session: http2.ClientHttp2Session = Reflect.apply(connect, http2, args);
+  return session.on("error", () => {});
+};
+syncBuiltinESMExports();
 
 /** One HTTP/2 connection to control that reopens itself. */
 export interface LinkTransport {
@@ -93,7 +107,6 @@ function openTransport(
     { pingIntervalMs: 10_000, pingTimeoutMs: 5_000 },
     { ...credentials, servername: controlName, minVersion: "TLSv1.3" },
   );
-  keepListening(sessionManager);
   const transport = createGrpcTransport({
     baseUrl: url,
     sessionManager,
@@ -120,23 +133,5 @@ function openTransport(
         sessionManager.connect().then(() => settle(resolve), reject);
       }),
     close: () => sessionManager.abort(new ConnectError("the transport was closed", Code.Unavailable)),
-  };
-}
-
-/**
- * The manager stops listening to a connection that it gives up, also to one whose error is still to come; an error that
- * nobody listens to ends the process. So each connection that ever carried a call has a listener that stays.
- */
-function keepListening(manager: Http2SessionManager): void {
-  const request = manager.request.bind(manager);
-  const heard = new WeakSet<object>();
-  manager.request = async (...args) => {
-    const stream = await request(...args);
-    const { session } = stream;
-    if (session !== undefined && !heard.has(session)) {
-      heard.add(session);
-      session.on("error", () => {});
-    }
-    return stream;
   };
 }
