@@ -131,6 +131,44 @@ describe("bodies", () => {
     expect(await stop("{}")).toBe("STOP_UNAVAILABLE");
     expect(await stop('{"force":true}')).toBe("VALIDATION");
   });
+
+  test.each(["application/x-www-form-urlencoded", "text/plain"])(
+    "an empty body of type %s, which some clients send with every call, is none",
+    async (type) => {
+      const user = await api.newUser();
+      const project = await api.newProject(user);
+      const send = (method: string, path: string) =>
+        api.call(method, path, { session: user.session, body: "", headers: { "content-type": type } });
+      expect((await send("POST", `/projects/${project.id}/stop`)).body).toEqual(envelope("STOP_UNAVAILABLE"));
+      const created = await send("POST", "/projects");
+      expect([created.status, created.body.error]).toEqual([
+        422,
+        { code: "VALIDATION", message: "The body is missing." },
+      ]);
+      expect((await send("DELETE", `/projects/${project.id}`)).body).toEqual({ ok: true, id: project.id });
+    },
+  );
+
+  test.each([
+    { method: "POST", path: "/account/set-password", is: [400, "BAD_REQUEST"] },
+    { method: "POST", path: "/waitlist", is: [400, "INVALID_BODY"] },
+    { method: "POST", path: `/admin/users/${crypto.randomUUID()}/role`, is: [400, "INVALID_BODY"] },
+    {
+      method: "PATCH",
+      path: `/projects/${crypto.randomUUID()}/jobs/${crypto.randomUUID()}`,
+      is: [400, "INVALID_INPUT"],
+    },
+    { method: "POST", path: "/projects", is: [422, "VALIDATION"] },
+  ])("a body of another type has the code of any bad body of $path, and is told which it has to be", async (call) => {
+    const { session } = await api.newUser({ admin: true });
+    const answer = await api.call(call.method, call.path, {
+      session,
+      body: "email=ada@svc.test",
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+    });
+    expect([answer.status, answer.body.error.code]).toEqual(call.is);
+    expect(answer.body.error.message).toContain("application/json");
+  });
 });
 
 describe("a parameter in the address that a call does not have", () => {

@@ -126,9 +126,12 @@ describe("site hosts", () => {
   });
 });
 
-test.each(["main", "feature/x-1", "release-2.0", "ü", "a".repeat(255)])("%s is a branch name", (branch) => {
-  expect(branchProblem(branch)).toBeNull();
-});
+test.each(["main", "feature/x-1", "release-2.0", "ü", "a".repeat(255), "🌊".repeat(255)])(
+  "%s is a branch name",
+  (branch) => {
+    expect(branchProblem(branch)).toBeNull();
+  },
+);
 test.each([
   "",
   "-o",
@@ -154,6 +157,7 @@ test.each([
   "a.",
   "a\n",
   "a".repeat(256),
+  "🌊".repeat(256),
 ])("%j is no branch name", (branch) => {
   expect(branchProblem(branch)).not.toBeNull();
 });

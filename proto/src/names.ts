@@ -110,7 +110,7 @@ export function accountNameFrom(name: string, otherwise: string): string {
 
 /** Why `branch` is not the name of a Git branch, or null. */
 export function branchProblem(branch: string): string | null {
-  if (branch.length < 1 || branch.length > limits.branchNameLengthMax)
+  if (branch === "" || [...branch].length > limits.branchNameLengthMax)
     return `A branch name has 1 to ${limits.branchNameLengthMax} characters.`;
   // The rules of git-check-ref-format, and no leading hyphen, which a command line would read as a flag.
   const bad =

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { type Authentication, authenticate } from "./authenticate.ts";
 import type { Caller } from "./caller.ts";
 import type { Endpoint, FileReply } from "./endpoint.ts";
+import { otherContentType } from "./error-handler.ts";
 import { ApiError } from "./errors.ts";
 import { addressProblem, readJson, repeatedProblem } from "./json.ts";
 import { apiPrefix } from "./paths.ts";
@@ -63,6 +64,12 @@ function acceptJson(scope: FastifyInstance): void {
       else done(null, result.value);
     },
   );
+  scope.addContentTypeParser("*", (request, _, done) => {
+    const { "content-length": length = "0", "transfer-encoding": encoding } = request.headers;
+    // curl and others say a type of their own of a body that is none.
+    if (length === "0" && encoding === undefined) done(null, undefined);
+    else done(new ApiError(badBodyOf(request), { message: otherTypeMessage(endpointOf(request)) }), undefined);
+  });
 }
 
 /** Bytes of one type, which the handler reads as they come. */
@@ -71,8 +78,13 @@ function acceptStream(scope: FastifyInstance, type: string): void {
   scope.addContentTypeParser(type, (_, __, done) => done(null));
 }
 
-const badBodyOf = (request: FastifyRequest) =>
-  (request.routeOptions.config as { endpoint?: Endpoint }).endpoint?.badBody ?? "VALIDATION";
+const endpointOf = (request: FastifyRequest) => (request.routeOptions.config as { endpoint?: Endpoint }).endpoint;
+const badBodyOf = (request: FastifyRequest) => endpointOf(request)?.badBody ?? "VALIDATION";
+
+function otherTypeMessage(spec: Endpoint | undefined): string {
+  if (spec === undefined || spec.upload) return otherContentType.message;
+  return spec.body === null ? noBody : "Send the body as JSON, with Content-Type: application/json.";
+}
 
 function registerEndpoint<C>(
   scope: FastifyInstance,
@@ -164,11 +176,13 @@ function readQuery(spec: Endpoint, value: unknown): unknown {
 const badQuery = ({ badQuery: code, upload }: Endpoint, message: string): ApiError =>
   new ApiError(code, { message, closesConnection: upload });
 
+const noBody = "This call has no body.";
+
 /** A call without a body tolerates an empty object, which some clients send, and nothing else. */
 function readBody({ body: schema, badBody }: Endpoint, value: unknown): unknown {
   if (schema === null) {
     if (value === undefined || isEmptyObject(value)) return undefined;
-    throw new ApiError(badBody, { message: "This call has no body." });
+    throw new ApiError(badBody, { message: noBody });
   }
   return read(schema, value, ({ issues }) => {
     const code = badBody === "VALIDATION" ? validationCode(issues) : badBody;

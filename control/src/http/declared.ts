@@ -23,7 +23,7 @@ function accessErrors(access: Access): DeclaredError[] {
   }
 }
 
-/** What reading a request's body may end in; GET has none. `VALIDATION` is also the answer to another content type. */
+/** What reading a request's body may end in; GET has none. `VALIDATION` is also the answer to a bad Idempotency-Key. */
 function bodyErrors({ badBody, upload }: Endpoint): DeclaredError[] {
   return [
     ...usual(badBody, "VALIDATION", "BAD_REQUEST", "BODY_TOO_LARGE"),

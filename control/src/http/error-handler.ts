@@ -17,7 +17,8 @@ const unavailableCodes: ReadonlySet<string> = new Set([
   ...["55P03", "57014"],
 ]);
 
-const otherContentType = {
+/** The body of an upload is of another type than the call takes. */
+export const otherContentType = {
   code: "VALIDATION",
   message: "Send the body in the content type that this call documents.",
 } as const;

@@ -16,7 +16,7 @@ export const runtimeLogsQuery = z.strictObject({
     .transform((text) => text === "true"),
   lines: z
     .string()
-    .regex(/^[+-]?[0-9]{1,15}$/, "is not a whole number")
+    .regex(/^[+-]?[0-9]+$/, "is not a whole number")
     .default(String(limits.runtimeLogLinesDefault))
     .transform((text) => Math.min(limits.runtimeLogLinesMax, Math.max(1, Number(text)))),
 });

@@ -264,6 +264,8 @@ test.each([
   { lines: "0", is: 1 },
   { lines: "-5", is: 1 },
   { lines: "99999", is: 2000 },
+  { lines: "9".repeat(400), is: 2000 },
+  { lines: `-${"9".repeat(400)}`, is: 1 },
 ])("runtime-logs?lines=$lines reads $is lines", ({ lines, is }) => {
   const query = proto.runtimeLogsQuery.parse(lines === undefined ? {} : { lines });
   expect(query).toEqual({ lines: is, exited: false });

@@ -83,6 +83,9 @@ describe("POST /account/set-password", () => {
     });
     expect(signedIn.status).toBe(200);
     expect(codeOf(await set(user.session, "another password"))).toEqual([409, "PASSWORD_ALREADY_SET"]);
+    // A better one would not be taken either.
+    expect(codeOf(await set(user.session, "password123"))).toEqual([409, "PASSWORD_ALREADY_SET"]);
+    expect(codeOf(await set(user.session, "short"))).toEqual([400, "BAD_REQUEST"]);
   });
 
   test("one that everybody would try first is refused with a word on what to do", async () => {

@@ -56,7 +56,12 @@ const setPassword = endpoint({
   async handle({ db, auth, config, clock }, { caller, body, address, request }) {
     refuseLimited(caller, "set the account's password");
     const problem = passwordProblem(body.newPassword, caller.email);
-    if (problem !== null) throw new ApiError("SET_PASSWORD_FAILED", { message: passwordAdvice[problem] });
+    if (problem !== null) {
+      // Whoever has one is told that first: they would look for a better one, and then be refused.
+      const { hasPassword } = await getAccountFacts(db, caller.userId);
+      if (hasPassword) throw new ApiError("PASSWORD_ALREADY_SET");
+      throw new ApiError("SET_PASSWORD_FAILED", { message: passwordAdvice[problem] });
+    }
     await unforeseenAs(notSet, async () => {
       const hash = await hashOf(auth, body.newPassword);
       const kept = presentedSession(request.headers, config);

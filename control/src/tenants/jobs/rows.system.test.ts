@@ -210,7 +210,7 @@ describe.each([
         ...{ attempt: openAttempt(again.attempt), end: never },
         after: back,
       });
-      expect(await runOf(again.job)).toMatchObject({ status: "waiting", attempt_count: 0 });
+      expect(await runOf(again.job)).toMatchObject({ status: "waiting", attempt_count: 0, started_at: null });
       expect(await stage.attemptsOf(again.run.id)).toMatchObject([{ outcome: "not_started", started_at: null }]);
       const ends = { ends: { status: "failed", reason: "start", message: "No." } } as const;
       await stage.rows.runs.conclude(epoch, of(last.run), {
@@ -218,7 +218,7 @@ describe.each([
         end: never,
         after: ends,
       });
-      expect(await runOf(last.job)).toMatchObject({ status: "failed", attempt_count: 0 });
+      expect(await runOf(last.job)).toMatchObject({ status: "failed", attempt_count: 0, started_at: null });
     });
 
     test("that somebody canceled meanwhile is looked at once more", async () => {

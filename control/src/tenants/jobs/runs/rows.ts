@@ -249,6 +249,7 @@ async function conclude(
     const isBack = await setRun(tx, { id }, [status], {
       status: "waiting",
       ...{ reason: after.reason, message: after.message, attempt_count: after.begun },
+      ...(after.begun === 0 && { started_at: null }),
       retry_at: sql<Date>`now() + ${after.againMs} * interval '1 millisecond'`,
     });
     if (!isBack) return false;
@@ -269,9 +270,13 @@ async function conclude(
   return true;
 }
 
+/** One that never began is no attempt, and a run without any has not started. */
 const takeBack = (tx: Db, id: string) =>
   tx
     .updateTable("job_run")
-    .set({ attempt_count: sql<number>`greatest(attempt_count - 1, 0)` })
+    .set({
+      attempt_count: sql<number>`greatest(attempt_count - 1, 0)`,
+      started_at: sql<Date | null>`case when attempt_count > 1 then started_at end`,
+    })
     .where("id", "=", id)
     .execute();

@@ -122,10 +122,12 @@ function conclude(
     endRun(tx, { jobId, runId: id, from: [status] }, after.ends);
     const isTakenBack = end.outcome === "not_started" && running.includes(status);
     if (isTakenBack) run.attempt_count = Math.max(run.attempt_count - 1, 0);
+    if (isTakenBack && run.attempt_count === 0) run.started_at = null;
   } else {
     const retry_at = new Date(tx.now.getTime() + after.againMs);
     const { reason, message, begun: attempt_count } = after;
     Object.assign(run, { status: "waiting", reason, message, attempt_count, retry_at });
+    if (attempt_count === 0) run.started_at = null;
   }
   const row = attempt === null ? undefined : tx.tables.jobs.attempts.get(attempt.id);
   if (row?.outcome !== null) return true;
