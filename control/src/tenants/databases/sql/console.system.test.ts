@@ -46,6 +46,13 @@ describe.each(engines)("the console of $engine", ({ engine, start }) => {
     expect((await ask("delete from steps; select count(*) from steps")).given.rows).toEqual([["0"]]);
   });
 
+  test("gives what the last statement gave, also when remarks come after it", async () => {
+    for (const remark of ["-- done", "/* done; */", "-- done\n;", "/* a */ -- b; c\n"]) {
+      const { given } = await ask(`select 1; select 2 as b; ${remark}`);
+      expect(given, remark).toMatchObject({ columns: ["b"], rows: [[2]], rowCount: 1 });
+    }
+  });
+
   test("gives nothing for nothing", async () => {
     const { given } = await ask(" -- nothing\n ;");
     expect(given).toMatchObject({ columns: [], rows: [], rowCount: isPostgres ? null : 0 });
@@ -174,7 +181,8 @@ describe.each(engines)("the console of $engine", ({ engine, start }) => {
   test("a wrong password is a database that is not ready", async () => {
     const { target } = branch;
     const wrong = { ...target, tenant: { user: branch.role, database: branch.database, password: "wrong" } };
-    await expect(askOf(wrong, "select 1")).rejects.toMatchObject({ code: "DATABASE_NOT_READY" });
+    const message = expect.stringMatching(/^The database lets nobody in at the moment. Try again shortly. It said: ./);
+    await expect(askOf(wrong, "select 1")).rejects.toMatchObject({ code: "DATABASE_NOT_READY", message });
   });
 
   test("the password is in nothing that a refusal says", async () => {

@@ -46,11 +46,14 @@ export interface SqlTarget {
 export interface SqlRunner extends AsyncDisposable {
   /**
    * Does one request on a connection of its own. Throws `Refused`: QUERY_ERROR with the engine's own words, or when it took
-   * longer than 10 s, sent too much or broke off; DATABASE_NOT_READY when the server lets nobody in; RATE_LIMITED when too many
-   * wait; and what the request's own rules say.
+   * longer than 10 s, sent too much or broke off; DATABASE_NOT_READY when nobody is let in, as `KeptOut` when the server says so;
+   * RATE_LIMITED when too many wait; and what the request's own rules say.
    */
   ask<N extends RequestName>(target: SqlTarget, name: N, asked: Asked<N>): Promise<Timed<Given<N>>>;
 }
+
+/** The server is there, and refuses the login itself. */
+export class KeptOut extends Refused {}
 
 export interface Timed<T> {
   given: T;
@@ -166,7 +169,9 @@ export function createSqlRunner({ clock, log }: { clock: Clock; log: Log }): Sql
       try {
         const turn = { key: target.projectId, signal: closing.signal };
         const said = await limiter(() => converse(target, name, asked), turn);
-        if (said.says === "refused") throw new Refused(said.code, said.message);
+        if (said.says === "refused") {
+          throw new (said.code === "DATABASE_NOT_READY" ? KeptOut : Refused)(said.code, said.message);
+        }
         const given = requestShapes[name].gives.safeParse(said.given);
         if (!given.success) throw new ChildLost("a child gave what was not asked for", { cause: given.error });
         return { given: given.data as Given<typeof name>, durationMs: said.durationMs };

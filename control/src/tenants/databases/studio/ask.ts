@@ -1,9 +1,10 @@
 import type { Channel } from "@svc/proto";
+import { enqueueChecks } from "../../../fleet/databases/checks.ts";
 import type { Caller } from "../../../http/caller.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { ReadyBranch } from "../ready-branch.ts";
 import type { Asked, Given, RequestName } from "../sql/requests.ts";
-import type { SqlTarget, Timed } from "../sql/runner.ts";
+import { KeptOut, type SqlTarget, type Timed } from "../sql/runner.ts";
 import type { Studio } from "./studio.ts";
 
 /** A branch that may be asked, on somebody's behalf. */
@@ -28,7 +29,19 @@ export async function getBranch(
     openLine: (signal: AbortSignal) => studio.openLine(address, signal),
     ...credentials,
   };
-  return { ...ready, target, ask: (name, asked) => studio.sql.ask(target, name, asked) };
+  return {
+    ...ready,
+    target,
+    async ask(name, asked) {
+      try {
+        return await studio.sql.ask(target, name, asked);
+      } catch (error) {
+        // Somebody may have changed the password by SQL; who else would tell, where no app logs in?
+        if (error instanceof KeptOut) await enqueueChecks(db, [address.databaseId]);
+        throw error;
+      }
+    },
+  };
 }
 
 /** What every refusal of a server may be called; each endpoint adds its own. */

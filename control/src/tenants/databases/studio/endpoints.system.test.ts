@@ -212,3 +212,17 @@ test("the studio sees the schema, migrations and usage", async () => {
   expect(usage.sizeBytes).toBeGreaterThan(0);
   expect(sizes.get(branch.id)).toBe(usage.sizeBytes);
 });
+
+// Nothing else may have tried to log in since: then nobody would have it looked at before the night.
+test("a branch whose password was changed by SQL is looked at once the console is kept out", async () => {
+  const looks = () => api.db.selectFrom("work_item").select(["kind", "payload"]).execute();
+  expect((await query({ sql: "alter role current_user password 'another'" })).status).toBe(200);
+  expect(await looks()).toEqual([]);
+  for (const _ of [1, 2]) {
+    expect(await query({ sql: "select 1" })).toMatchObject({
+      status: 409,
+      body: { error: { code: "DATABASE_NOT_READY" } },
+    });
+  }
+  expect(await looks()).toEqual([{ kind: "database-check", payload: { databaseId: branch.id } }]);
+});

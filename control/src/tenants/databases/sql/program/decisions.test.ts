@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { isoTime, migrationsOf, timeColumnOf } from "./applied.ts";
 import { mariadbDialect } from "./mariadb/dialect.ts";
 import { readOnlyProblem } from "./mariadb/read-only.ts";
+import { withoutLastRemarks } from "./mariadb/remarks.ts";
 import { valueReader as mariadbReader } from "./mariadb/values.ts";
 import { postgresDialect } from "./postgres/dialect.ts";
 import { statementProblem, statementsOf } from "./postgres/statements.ts";
@@ -192,6 +193,29 @@ test.each([
   { sql: "", reads: false },
 ])("a read-only query of MariaDB: $sql", ({ sql, reads }) => {
   expect(readOnlyProblem(sql) === null).toBe(reads);
+});
+
+test.each([
+  { sql: "select 1; -- c", kept: "select 1;" },
+  { sql: "select 1; # c", kept: "select 1;" },
+  { sql: "select 1;\n/* a; */ -- b\n; ;", kept: "select 1;" },
+  { sql: "select 1; --", kept: "select 1;" },
+  { sql: "select 1 -- c", kept: "select 1 -- c" },
+  { sql: "select 1; --2", kept: "select 1; --2" },
+  { sql: "select 1; /*!50000 select 2 */", kept: "select 1; /*!50000 select 2 */" },
+  { sql: "select 1; /*M! select 2 */", kept: "select 1; /*M! select 2 */" },
+  { sql: "select 1; /* open", kept: "select 1; /* open" },
+  { sql: "select 'a; -- b'", kept: "select 'a; -- b'" },
+  { sql: "select 'it''s; -- b'", kept: "select 'it''s; -- b'" },
+  { sql: "select 'a\\'; -- b'", kept: "select 'a\\'; -- b'" },
+  { sql: 'select "a; # b"; # c', kept: 'select "a; # b";' },
+  { sql: "select `a; # b`", kept: "select `a; # b`" },
+  { sql: "select 'open; -- c", kept: "select 'open; -- c" },
+  { sql: "select 6 / 2 - 1; -- c\nselect 2", kept: "select 6 / 2 - 1; -- c\nselect 2" },
+  { sql: "-- c\n;", kept: "-- c\n;" },
+  { sql: "", kept: "" },
+])("of $sql MariaDB is sent $kept", ({ sql, kept }) => {
+  expect(withoutLastRemarks(sql)).toBe(kept);
 });
 
 test("migrations are told from a table of somebody's own", () => {

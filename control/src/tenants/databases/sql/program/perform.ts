@@ -107,8 +107,11 @@ export async function perform(
     if (error instanceof Refused) return { says: "refused", code: codeOf(error), message: error.message };
     const refusal = refusalOf(error);
     if (refusal === null) throw error;
-    const isNotReady = !isConnected && refusal.isNotReady;
-    return { says: "refused", code: isNotReady ? "DATABASE_NOT_READY" : "QUERY_ERROR", message: refusal.message };
+    const { message, isNotReady } = refusal;
+    if (isConnected || !isNotReady) return { says: "refused", code: "QUERY_ERROR", message };
+    // Whoever asked knows no password: that one is being changed, or was by SQL, passes by itself.
+    const told = `The database lets nobody in at the moment. Try again shortly. It said: ${message}`;
+    return { says: "refused", code: "DATABASE_NOT_READY", message: told };
   }
 }
 

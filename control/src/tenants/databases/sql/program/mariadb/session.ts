@@ -20,6 +20,7 @@ import {
 import { type Connection, connectMariadb } from "./connection.ts";
 import { mariadbDialect } from "./dialect.ts";
 import { readOnlyProblem } from "./read-only.ts";
+import { withoutLastRemarks } from "./remarks.ts";
 import { exportRows, importRows } from "./transfer.ts";
 
 /** Bounded by what a line carries. */
@@ -69,7 +70,8 @@ async function runQuery(connection: Connection, { sql, rollback, readOnly }: Ask
     // Spares the server what nobody will see. A statement with a LIMIT of its own has that one.
     await connection.query(`set session sql_select_limit = ${limits.sqlRowsMax + 1}`, 0);
   }
-  const { columns: names, rows, rowCount, isTruncated } = await connection.query(sql.toWellFormed(), limits.sqlRowsMax);
+  const text = withoutLastRemarks(sql.toWellFormed());
+  const { columns: names, rows, rowCount, isTruncated } = await connection.query(text, limits.sqlRowsMax);
   return { columns: names, rows, rowCount, truncated: isTruncated, rolledBack: false };
 }
 
