@@ -1,3 +1,4 @@
+import { setFlagsFromString } from "node:v8";
 import { anySignal } from "./kernel/signals.ts";
 import { soundFooting } from "./machines/footing.ts";
 import { patch } from "./mutants/door.ts";
@@ -16,6 +17,8 @@ export interface SimulateOptions {
   trace?: (line: string) => void;
 }
 
+// What a few collections of garbage find not to have run since is compiled anew otherwise, and of garbage there is much.
+setFlagsFromString("--no-flush-bytecode");
 type Mutated = ReturnType<typeof mutated>;
 const unmutated: Mutated = { footing: soundFooting, patches: {} };
 
@@ -42,6 +45,9 @@ export async function simulate({ seed, mutant, keep, trace }: SimulateOptions): 
   process.on("unhandledRejection", world.kernel.onUnhandled);
   const nodeAny = AbortSignal.any;
   AbortSignal.any = anySignal;
+  const { stackTraceLimit } = Error;
+  // Most errors are of the world's faults, and where they are made costs more than they do: whoever reads a trace is told.
+  if (trace === undefined) Error.stackTraceLimit = 0;
   patch({ createPublisher: watchTold(world), ...patches });
   try {
     await world.run();
@@ -55,6 +61,7 @@ export async function simulate({ seed, mutant, keep, trace }: SimulateOptions): 
   } finally {
     process.off("unhandledRejection", world.kernel.onUnhandled);
     AbortSignal.any = nodeAny;
+    Error.stackTraceLimit = stackTraceLimit;
     patch({});
   }
   const { events, nowMs, hash } = world.kernel;

@@ -1,21 +1,36 @@
+import type { Timer } from "@svc/runtime/clock";
 import { createRandom, hashText, type Random } from "./random.ts";
 
-/** One thing that happens at a moment of the virtual time. */
-interface Happening {
-  atMs: number;
-  order: number;
-  tag: string;
-  /** Whose it is: it waits while that process stands still, and is dropped when that process has ended. */
-  process: Process | null;
-  life: number;
+/** One thing that happens at a moment of the virtual time, unless it is called off. */
+class Happening implements Timer {
   /** Not before this moment of the process's own monotonic clock, which stands still in a suspended machine. */
-  dueMonoMs: number;
+  dueMonoMs = 0;
+  /** What it is a part of: once that is over nothing is done any more. */
+  scope: Scope | null = null;
+  atMs: number;
+  readonly order: number;
+  readonly tag: string;
   run: (() => void) | null;
-}
+  /** Whose it is: it waits while that process stands still, and is dropped when that process has ended. */
+  readonly process: Process | null;
+  readonly life: number;
 
-/** A timer that can be called off. */
-export interface Timer {
-  cancel(): void;
+  constructor(atMs: number, order: number, tag: string, run: () => void, process: Process | null) {
+    this.atMs = atMs;
+    this.order = order;
+    this.tag = tag;
+    this.run = run;
+    this.process = process;
+    this.life = process === null ? 0 : process.life;
+  }
+
+  unref(): this {
+    return this;
+  }
+
+  [Symbol.dispose](): void {
+    this.run = null;
+  }
 }
 
 /** The virtual world: a clock, what is still to happen, and a hash of what has happened. */
@@ -40,22 +55,10 @@ export class Kernel {
   }
 
   /** Makes `run` happen after `delayMs` of true time. */
-  at(delayMs: number, tag: string, run: () => void, process: Process | null = null, dueMonoMs = 0): Timer {
-    const happening: Happening = {
-      atMs: this.nowMs + Math.max(delayMs, 0),
-      order: this.order++,
-      tag,
-      process,
-      life: process?.life ?? 0,
-      dueMonoMs,
-      run,
-    };
+  at(delayMs: number, tag: string, run: () => void, process: Process | null = null): Happening {
+    const happening = new Happening(this.nowMs + Math.max(delayMs, 0), this.order++, tag, run, process);
     this.push(happening);
-    return {
-      cancel: () => {
-        happening.run = null;
-      },
-    };
+    return happening;
   }
 
   note(line: () => string): void {
@@ -116,11 +119,9 @@ export class Kernel {
       this.nowMs = next.atMs;
       this.events += 1;
       this.mix(next.tag);
-      run();
-      while (this.isStirred) {
-        this.isStirred = false;
-        allPromises();
-      }
+      if (!next.scope?.isOver) run();
+      if (this.isStirred) allPromises();
+      this.isStirred = false;
       this.afterEvent();
     }
     this.nowMs = untilMs;
@@ -295,10 +296,10 @@ export class Scope {
   /** After so many milliseconds of the process's own clock. */
   after(ms: number, tag: string, run: () => void): Timer {
     const { process } = this;
-    const guarded = () => {
-      if (!this.isOver) run();
-    };
-    return process.kernel.at(ms / process.rate, tag, guarded, process, process.monoMs() + ms);
+    const timer = process.kernel.at(ms / process.rate, tag, run, process);
+    timer.dueMonoMs = process.monoMs() + ms;
+    timer.scope = this;
+    return timer;
   }
 
   spawn<T>(work: Work<T>, onError: (error: unknown) => void = unexpected, onDone: (value: T) => void = () => {}): void {

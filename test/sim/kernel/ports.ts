@@ -8,11 +8,7 @@ import type { Process, Scope, Wait } from "./kernel.ts";
 /** The clocks of a process, until this life of it ends. */
 export function virtualClock(process: Process): Clock {
   const { scope } = process;
-  const after = (ms: number, run: () => void): Timer => {
-    const timer = scope.after(ms, "timer", () => enter(process, run));
-    const handle: Timer = { unref: () => handle, [Symbol.dispose]: timer.cancel };
-    return handle;
-  };
+  const after = (ms: number, run: () => void): Timer => scope.after(ms, "timer", () => enter(process, run));
   return {
     now: process.now,
     steadyMs: process.monoMs,

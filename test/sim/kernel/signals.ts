@@ -1,3 +1,5 @@
+import { onAbort } from "@svc/runtime/on-abort";
+
 /**
  * `AbortSignal.any`, as far as the product uses it. Node keeps a composite of its own for as long as that is listened to
  * and has not aborted, and one of a process that has died never does: with it, its whole world would stay.
@@ -9,7 +11,7 @@ export function anySignal(signals: Iterable<AbortSignal>): AbortSignal {
       composite.abort(signal.reason);
       break;
     }
-    signal.addEventListener("abort", () => composite.abort(signal.reason), { once: true });
+    onAbort(signal, () => composite.abort(signal.reason));
   }
   return composite.signal;
 }

@@ -103,7 +103,7 @@ function createCaller(path: EtcdPath, scope: Scope): Caller {
     const finish = (act: () => void): void => {
       if (isOver || scope.isOver) return;
       isOver = true;
-      timer.cancel();
+      timer[Symbol.dispose]();
       enter(process, act);
     };
     const failed = (code: status, details: string) => () => finish(() => reply(failure(code, details)));

@@ -10,7 +10,7 @@ import {
   type WatchResponse,
   WatchResponseSchema,
 } from "@svc/proto/etcd";
-import type { Kernel, Process, Timer } from "../kernel/kernel.ts";
+import type { Kernel, Process } from "../kernel/kernel.ts";
 
 /** Who writes, for the checks: it is no part of the store. */
 export type Writer =
@@ -48,8 +48,7 @@ interface Lease {
   id: bigint;
   ttlMs: number;
   keys: Set<string>;
-  expiry: Timer;
-  expiresAtMs: number;
+  expiry: Disposable | null;
 }
 
 /** A backup. */
@@ -59,8 +58,6 @@ export interface Snapshot {
   revision: bigint;
   entries: Entry[];
 }
-
-const none: readonly Commit[] = [];
 
 /** One watch of one client: everything is delivered in order, or the stream breaks. */
 export interface WatchStream {
@@ -206,16 +203,19 @@ export class EtcdStore {
 
   grant(ttlMs: number): bigint {
     const id = this.nextLease++;
-    const lease: Lease = { id, ttlMs, keys: new Set(), expiry: { cancel: () => {} }, expiresAtMs: 0 };
-    this.leases.set(id, lease);
-    this.extend(lease);
+    this.extend(this.newLease(id, ttlMs));
     return id;
   }
 
+  private newLease(id: bigint, ttlMs: number): Lease {
+    const lease: Lease = { id, ttlMs, keys: new Set(), expiry: null };
+    this.leases.set(id, lease);
+    return lease;
+  }
+
   private extend(lease: Lease): void {
-    lease.expiry.cancel();
+    lease.expiry?.[Symbol.dispose]();
     const forMs = lease.ttlMs / this.process.rate;
-    lease.expiresAtMs = this.kernel.nowMs + forMs;
     lease.expiry = this.kernel.at(forMs, "lease expiry", () => this.expire(lease));
   }
 
@@ -240,7 +240,7 @@ export class EtcdStore {
   endLease(id: bigint): void {
     const lease = this.leases.get(id);
     if (lease === undefined) return;
-    lease.expiry.cancel();
+    lease.expiry?.[Symbol.dispose]();
     this.leases.delete(id);
     const commits: Commit[] = [];
     const revision = this.revision + 1n;
@@ -315,7 +315,7 @@ export class EtcdStore {
 
   /** The store as it was, under revisions that go on from there, or from `bump` above it. */
   restore({ revision, entries }: Snapshot, bump: bigint): void {
-    for (const lease of this.leases.values()) lease.expiry.cancel();
+    for (const lease of this.leases.values()) lease.expiry?.[Symbol.dispose]();
     this.leases.clear();
     this.entries.clear();
     this.byPrefix.clear();
@@ -328,15 +328,8 @@ export class EtcdStore {
     // Keys under a lease: the lease is in the backup as well, and runs out unless somebody renews it.
     for (const { leaseId, key } of entries) {
       if (leaseId === 0n) continue;
-      const lease = this.leases.get(leaseId) ?? {
-        id: leaseId,
-        ttlMs: 6_000,
-        keys: new Set<string>(),
-        expiry: { cancel: () => {} },
-        expiresAtMs: 0,
-      };
+      const lease = this.leases.get(leaseId) ?? this.newLease(leaseId, 6_000);
       lease.keys.add(key);
-      this.leases.set(leaseId, lease);
       this.extend(lease);
     }
   }
@@ -367,5 +360,3 @@ export class Values {
     return this.known.get(text) as T;
   }
 }
-
-export const noCommits = none;

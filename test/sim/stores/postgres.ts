@@ -122,7 +122,7 @@ export class Postgres {
       const finish = (act: () => void) => {
         if (isOver) return;
         isOver = true;
-        timer.cancel();
+        timer[Symbol.dispose]();
         act();
       };
       const lost = () => fail(new DatabaseError("no answer"));
@@ -132,18 +132,17 @@ export class Postgres {
       const isUnknown = random.chance(this.trouble.unknownShare);
       const isLostBefore = isUnknown && random.chance(0.4);
       const answerMs = latencyMs();
+      const answer = (tag: string, act: () => void): void => {
+        kernel.at(answerMs, tag, () => finish(act), client).scope = scope;
+      };
       kernel.at(latencyMs(), "postgres", () => {
-        if (!isReachable()) {
-          if (!this.isUp) kernel.at(answerMs, "postgres refused", () => !scope.isOver && finish(lost), client);
-          return;
-        }
-        if (isLostBefore) return void kernel.at(answerMs, "postgres lost", () => !scope.isOver && finish(lost), client);
+        if (!isReachable()) return this.isUp ? undefined : answer("postgres refused", lost);
+        if (isLostBefore) return answer("postgres lost", lost);
         const told = new Map<string, Parameters<Notify>>();
         const result = work(this.tables, (...said) => told.set(said.join(" "), said));
         this.onCommit();
         for (const said of told.values()) this.tell(...said);
-        const answer = isUnknown ? lost : () => done(result);
-        kernel.at(answerMs, "postgres answer", () => !scope.isOver && finish(isReachable() ? answer : lost), client);
+        answer("postgres answer", () => (isUnknown || !isReachable() ? lost() : done(result)));
       });
     };
   }

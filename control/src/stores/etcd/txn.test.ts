@@ -5,6 +5,7 @@ import { bytesOf, textOf } from "./entry.ts";
 import { type Guard, type Op, type Txn, txnRequest, txnResult } from "./txn.ts";
 
 const put = (key: string, value = ""): Op => ({ put: { key, value } });
+const absent = (key: string): Guard => ({ key, compare: "absent" });
 const puts = (count: number) => Array.from({ length: count }, (_, index) => put(`k${index}`));
 
 const { Create, Mod } = Compare_CompareTarget;
@@ -27,10 +28,20 @@ const tooLarge: { when: string; txn: Txn; says: RegExp }[] = [
   { when: "alternative operations", txn: { ops: [], orElse: puts(121) }, says: /121 operations/ },
   {
     when: "guards",
-    txn: { ops: [], guards: Array.from({ length: 122 }, (_, n) => ({ key: `k${n}`, compare: "absent" })) },
+    txn: { ops: [], guards: Array.from({ length: 122 }, (_, n) => absent(`k${n}`)) },
     says: /122 guards, limit 121/,
   },
   { when: "bytes", txn: { ops: [put("k", "x".repeat(256 * 1024))] }, says: /bytes, limit 262144/ },
+  { when: "bytes of few characters", txn: { ops: [put("k", "漢".repeat(87_400))] }, says: /bytes, limit 262144/ },
+  {
+    when: "bytes of all its parts",
+    txn: {
+      guards: [absent("g".repeat(90_000))],
+      ops: [put("k", "x".repeat(90_000))],
+      orElse: [put("x".repeat(90_000))],
+    },
+    says: /bytes, limit 262144/,
+  },
 ];
 test.each(tooLarge)("a transaction with too many $when is refused", ({ txn, says }) => {
   expect(() => txnRequest(txn)).toThrowError(
@@ -40,6 +51,7 @@ test.each(tooLarge)("a transaction with too many $when is refused", ({ txn, says
 
 it("the largest transaction passes", () => {
   expect(txnRequest({ ops: puts(120) }).success).toHaveLength(120);
+  expect(txnRequest({ ops: [put("k", "漢".repeat(87_000))] }).success).toHaveLength(1);
 });
 
 it("a put carries its lease and a delete one key", () => {

@@ -25,16 +25,18 @@ interface KnownRun extends Pick<JobRun, "status" | "attempt_count"> {
   outcomes: (string | null)[];
 }
 
-const looked = ["next_fire_at", "schedule", "retired_at", "deployment_id", "user_enabled", "source_enabled"] as const;
-type KnownJob = Pick<Job, (typeof looked)[number]>;
-
-const isSame = (job: Job, known: KnownJob | undefined): boolean =>
-  known !== undefined && looked.every((column) => job[column] === known[column]);
+const isSame = (job: Job, known: Job | undefined): boolean =>
+  job.next_fire_at === known?.next_fire_at &&
+  job.schedule === known.schedule &&
+  job.retired_at === known.retired_at &&
+  job.deployment_id === known.deployment_id &&
+  job.user_enabled === known.user_enabled &&
+  job.source_enabled === known.source_enabled;
 
 /** Looks at scheduled jobs, at their rows after every transaction, and at their containers. */
 export class JobChecks extends Check {
   private readonly runs = new Map<string, KnownRun>();
-  private readonly jobs = new Map<string, KnownJob>();
+  private readonly jobs = new Map<string, Job>();
   /** What owners said, by project and name. */
   private readonly said = new Map<string, boolean>();
   private readonly underWay = new Map<string, string>();

@@ -6,8 +6,8 @@ import { Check, lagMs } from "./seen.ts";
 export class RowChecks extends Check {
   private readonly admitted = new Map<string, string>();
   private fence = 0n;
-  /** What is known of deployments, and of what sites lead to. */
-  private readonly known = new Map<string, Pick<DeploymentRow, "status" | "releaseAttempt">>();
+  /** What is known of deployments, in the order of their rows, of which none ever goes; and of what sites lead to. */
+  private readonly known: Pick<DeploymentRow, "status" | "releaseAttempt">[] = [];
   private readonly activated = new Map<string, string | null>();
 
   /** Called after every transaction. */
@@ -64,11 +64,12 @@ export class RowChecks extends Check {
 
   private lookAtDeployments(): void {
     const { deployments } = this.world.postgres.tables;
-    for (const row of deployments.values()) {
-      const { id, status, releaseAttempt } = row;
-      const before = this.known.get(id);
+    let at = -1;
+    for (const { id, status, releaseAttempt } of deployments.values()) {
+      at += 1;
+      const before = this.known[at];
       if (before?.status === status && before.releaseAttempt === releaseAttempt) continue;
-      this.known.set(id, { status, releaseAttempt });
+      this.known[at] = { status, releaseAttempt };
       if (before?.status !== status && status === "stopped") this.seen.stopped.add(id);
       if (before !== undefined && before.releaseAttempt !== releaseAttempt)
         this.onAttempt(
