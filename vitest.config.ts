@@ -9,7 +9,7 @@ import { LongestFirst } from "./test/support/longest-first.ts";
 process.env["NODE_COMPILE_CACHE"] ??= join(defaultCacheDir(process.env), "compiled");
 
 const cores = availableParallelism();
-/** Whole platforms at once: each waits half of the time, and takes its gigabyte of memory. */
+/** Whole platforms at once: each waits a part of the time, and takes its gigabyte of memory. */
 const lanes = Math.min(4, cores + 1);
 /** Agents at once, and database servers with their keepers: they wait most of the time. */
 const engineLanes = Math.min(6, 2 * cores);
