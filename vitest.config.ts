@@ -10,7 +10,7 @@ process.env["NODE_COMPILE_CACHE"] ??= join(defaultCacheDir(process.env), "compil
 
 const cores = availableParallelism();
 /** Whole platforms at once: each waits a part of the time, and takes its gigabyte of memory. */
-const lanes = Math.min(4, Math.max(2, cores));
+const lanes = Math.min(4, cores + 1);
 /** Agents at once, and database servers with their keepers: they wait most of the time. */
 const engineLanes = Math.min(6, 2 * cores);
 
@@ -19,6 +19,9 @@ const engineLanes = Math.min(6, 2 * cores);
  * programs than the others: nothing else runs meanwhile.
  */
 const alone = ["test/scenarios/ha.test.ts", "test/scenarios/npm-start.test.ts", "test/faults/*.short.test.ts"];
+
+/** The engine, and the command line as users have it. */
+const wholePlatforms = ["test/support/engine.ts", "cli/src/testing/bundle.ts"];
 
 const onOneEngine = ["agent/src/**/*.system.test.ts", "deploy/src/**/*.system.test.ts"];
 
@@ -86,7 +89,7 @@ export default defineConfig({
         test: {
           name: "platform",
           expect: patient,
-          globalSetup: ["test/support/engine.ts"],
+          globalSetup: wholePlatforms,
           include: ["test/scenarios/**/*.test.ts"],
           exclude: ["**/node_modules/**", ...alone],
           pool: "forks",
@@ -121,7 +124,7 @@ export default defineConfig({
         test: {
           name: "alone",
           expect: patient,
-          globalSetup: ["test/support/engine.ts"],
+          globalSetup: wholePlatforms,
           include: alone,
           pool: "forks",
           fileParallelism: false,
@@ -135,7 +138,7 @@ export default defineConfig({
         test: {
           name: "apps",
           expect: patient,
-          globalSetup: ["test/support/engine.ts"],
+          globalSetup: wholePlatforms,
           include: ["test/apps/*.test.ts"],
           pool: "forks",
           fileParallelism: false,
@@ -162,7 +165,7 @@ export default defineConfig({
         test: {
           name: "faults",
           expect: patient,
-          globalSetup: ["test/support/engine.ts"],
+          globalSetup: wholePlatforms,
           include: ["test/faults/*.test.ts"],
           pool: "forks",
           fileParallelism: false,

@@ -12,6 +12,7 @@ import { readSettings } from "@svc/deploy/settings";
 import { spawnProgram } from "@svc/runtime/programs";
 import { systemClock } from "@svc/runtime/system";
 import { z } from "zod";
+import { testedProgram } from "../cli/src/testing/svc.ts";
 import { claimAddresses } from "./support/addresses.ts";
 import { succeeded } from "./support/api.ts";
 import { discardCluster, makeClusterDir, platformDir, sweepAbandonedClusters } from "./support/sweep.ts";
@@ -184,9 +185,10 @@ export async function startCluster(
 
 /** The command line and the API of the platform at `apiUrl`, signed in with `key`; `dir` is for what they keep. */
 export function clientOf({ apiUrl, key, dir }: { apiUrl: string; key: string; dir: string }): ClusterClient {
+  const { program, cache } = testedProgram();
   return {
     cli: (args, { cwd = dir, env = {}, timeoutMs = cliMs, onStderr = () => {} } = {}) =>
-      runCli(args, {
+      runCli(program, args, {
         cwd,
         timeoutMs,
         onStderr,
@@ -194,6 +196,7 @@ export function clientOf({ apiUrl, key, dir }: { apiUrl: string; key: string; di
           SVC_API_URL: apiUrl,
           SVC_TOKEN: key,
           XDG_CONFIG_HOME: join(dir, "config"),
+          NODE_COMPILE_CACHE: cache,
           ...env,
         }),
       }),
@@ -210,6 +213,7 @@ export function clientOf({ apiUrl, key, dir }: { apiUrl: string; key: string; di
 }
 
 function runCli(
+  program: string,
   args: readonly string[],
   {
     cwd,
@@ -219,7 +223,7 @@ function runCli(
   }: { cwd: string; env: NodeJS.ProcessEnv; timeoutMs: number; onStderr: (text: string) => void },
 ): Promise<CliResult> {
   return new Promise((resolve, reject) => {
-    const child = spawnProgram([nodeBinary(), join(repositoryRoot, "cli", "bin", "svc.mjs"), ...args], {
+    const child = spawnProgram([nodeBinary(), program, ...args], {
       cwd,
       env,
       stdio: ["ignore", "pipe", "pipe"],

@@ -41,6 +41,9 @@ export const copySlot = (copyId: string): string => `svc_copy_${copyId.replaceAl
 /** Whom a database's server knows besides its administrator and its tenant: who reads it all and changes nothing. */
 export const keeperUser = "svc_keeper";
 
+/** How the rows of a table are written for whoever wants them as a file. */
+export const exportFormats = ["csv", "json", "sql"] as const;
+
 /** The address at which a driver reaches a branch, password included. Passwords are of characters that need no escape. */
 export function databaseUrl(
   branch: { id: string; engine: DatabaseEngine; password: string },

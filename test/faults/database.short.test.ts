@@ -1,5 +1,5 @@
 import { databaseEngines } from "@svc/proto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { type DatabaseApp, deployDatabaseApp, serverOf, serversOf, signalServer } from "./support/databases.ts";
 import { type Fleet, startFleet } from "./support/fleet.ts";
 import { innocent } from "./support/judge.ts";
@@ -13,19 +13,25 @@ const rowsBetween = 200;
 const downMs = 30_000;
 
 let fleet: Fleet;
+const apps: DatabaseApp[] = [];
 beforeAll(async () => {
   fleet = await startFleet({ machines: 1, databases: true });
 });
-afterAll(() => fleet?.[Symbol.asyncDispose]());
-
-describe.each(databaseEngines)("a database on %s", (engine) => {
-  let app: DatabaseApp;
+for (const engine of databaseEngines) {
   beforeAll(async () => {
-    app = await deployDatabaseApp(fleet, engine);
+    apps.push(await deployDatabaseApp(fleet, engine));
   });
-  afterAll(() => app?.[Symbol.asyncDispose]());
+}
+afterAll(async () => {
+  for (const app of apps) await app[Symbol.asyncDispose]();
+  await fleet?.[Symbol.asyncDispose]();
+});
 
-  test(`whose server is killed ${kills} times under writes loses none that it acknowledged`, async () => {
+test.each(databaseEngines)(
+  `a database on %s whose server is killed ${kills} times under writes loses none that it acknowledged`,
+  async (engine) => {
+    const app = apps.find((each) => each.engine === engine);
+    if (app === undefined) throw new Error("unreachable");
     await using writer = await startWriter(fleet, app);
     let longestMs = 0;
     for (let killed = 0; killed < kills; killed += 1) {
@@ -42,12 +48,14 @@ describe.each(databaseEngines)("a database on %s", (engine) => {
     });
     expect(verdict).toMatchObject(innocent);
     expect(await serversOf(fleet, app)).toHaveLength(1);
-  });
+  },
+);
 
-  test("does not notice that control, etcd and Postgres are down", async () => {
-    for (const { verdict, ...rest } of await outlive(fleet, [app], downMs)) {
-      expect(verdict).toMatchObject(innocent);
-      expect(rest).toEqual({ problems: {}, isSameServer: true });
-    }
-  });
+test("databases of both engines do not notice that control, etcd and Postgres are down", async () => {
+  const outlived = await outlive(fleet, apps, downMs);
+  expect(outlived).toHaveLength(databaseEngines.length);
+  for (const { verdict, ...rest } of outlived) {
+    expect(verdict).toMatchObject(innocent);
+    expect(rest).toEqual({ problems: {}, isSameServer: true });
+  }
 });

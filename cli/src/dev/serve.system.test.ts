@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import { expect, test } from "vitest";
 import { aPort, isRunning, startSvc } from "../testing/running.ts";
-import { aDirectory, binary, bundleVariable, envelopeOf, svc } from "../testing/svc.ts";
+import { aDirectory, envelopeOf, svc, testedProgram } from "../testing/svc.ts";
 
 /** Says when it listens, how it is asked to end, and whose child it has left. Ends with `code`. */
 const server = (code: number) => `
@@ -83,8 +83,7 @@ test("a server that ends by itself says so by its status", async () => {
 test("at a terminal the server has it, Ctrl-C is passed on, and nothing is left", async () => {
   await using directory = await aDirectory(app());
   const port = await aPort();
-  const bundle = process.env[bundleVariable];
-  const program = bundle === undefined ? binary : join(bundle, "bin", "svc.mjs");
+  const { program } = testedProgram();
   const line = [thisNode, program, "dev", "--port", String(port)].map((word) => `'${word}'`).join(" ");
   const terminal = spawnProgram(["script", "-qefc", `exec ${line}`, "/dev/null"], {
     cwd: directory.path,

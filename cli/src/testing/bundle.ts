@@ -13,8 +13,10 @@ export async function layBundle(directory: string): Promise<string> {
   return program;
 }
 
-/** Once before all tests that run the program: it starts from a bundle in half the time that its sources take. */
+/** Once before all tests that run the program: it starts from a bundle in a third of the time that its sources take. */
 export default async function setup(): Promise<() => Promise<void>> {
+  // Another project of this run has laid it.
+  if (process.env[bundleVariable] !== undefined) return async () => {};
   const directory = await mkdtemp(join(tmpdir(), "svc-cli-bundle-"));
   const remove = () => rm(directory, { recursive: true, force: true });
   try {

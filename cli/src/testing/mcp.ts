@@ -1,10 +1,9 @@
 import { once } from "node:events";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type CallToolResult, Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { spawnProgram, thisNode } from "@svc/runtime/programs";
-import { binary, bundleVariable } from "./svc.ts";
+import { testedProgram } from "./svc.ts";
 
 export interface McpOptions {
   cwd: string;
@@ -16,14 +15,14 @@ export interface McpOptions {
 
 /** How the program is started, with nothing of the tester's login. */
 function startOf({ cwd, args = [], env = {}, program }: McpOptions) {
-  const bundle = process.env[bundleVariable];
+  const tested = testedProgram();
   return {
-    program: program ?? (bundle === undefined ? binary : join(bundle, "bin", "svc.mjs")),
+    program: program ?? tested.program,
     args: ["mcp", ...args],
     env: {
       PATH: process.env["PATH"] ?? "",
       HOME: join(cwd, ".home"),
-      XDG_CACHE_HOME: join(bundle ?? tmpdir(), "svc-cli-test-cache"),
+      XDG_CACHE_HOME: tested.cache,
       ...env,
     },
   };

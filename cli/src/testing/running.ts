@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import { expect } from "vitest";
-import { binary, bundleVariable, type Ended, type SvcOptions } from "./svc.ts";
+import { type Ended, type SvcOptions, testedProgram } from "./svc.ts";
 
 /** A run of the program that goes on. Killed at the end of the block, unless it has ended. */
 export interface Running extends AsyncDisposable {
@@ -20,15 +20,14 @@ export function startSvc(
   args: readonly string[],
   { cwd, home, program, env = {} }: Pick<SvcOptions, "cwd" | "home" | "program" | "env">,
 ): Running {
-  const bundle = process.env[bundleVariable];
-  const started = program ?? (bundle === undefined ? binary : join(bundle, "bin", "svc.mjs"));
+  const tested = testedProgram();
   const own = home ?? join(cwd, ".home");
-  const child = spawnProgram([thisNode, started, ...args], {
+  const child = spawnProgram([thisNode, program ?? tested.program, ...args], {
     cwd,
     env: {
       PATH: process.env["PATH"],
       HOME: own,
-      XDG_CACHE_HOME: join(bundle ?? own, "svc-cli-test-cache"),
+      XDG_CACHE_HOME: tested.cache,
       ...env,
     },
     stdio: ["ignore", "pipe", "pipe"],

@@ -7,8 +7,18 @@ import { spawnProgram, thisNode } from "@svc/runtime/programs";
 /** The program of this source tree. */
 export const binary = fileURLToPath(new URL("../../bin/svc.mjs", import.meta.url));
 
-/** Names the directory of the bundle that all tests of a run share. */
+/** Names the directory of the bundle that all tests of a run share; see `testedProgram`. */
 export const bundleVariable = "SVC_TEST_BUNDLE";
+
+/** The program that a run tests, the bundle or that of this source tree where there is none; and what Node may keep of it. */
+export function testedProgram(): { program: string; cache: string } {
+  const bundle = process.env[bundleVariable];
+  return {
+    program: bundle === undefined ? binary : join(bundle, "bin", "svc.mjs"),
+    // With the bundle: it is of no use to any other.
+    cache: join(bundle ?? tmpdir(), "svc-cli-test-cache"),
+  };
+}
 
 /** How a run of the program ended. */
 export interface Ended {
@@ -50,15 +60,13 @@ export function svc(
   { cwd, home, program, env = {}, stdin = "", onStderr, toAll = false }: SvcOptions,
 ): Promise<Ended> {
   const own = home ?? join(cwd, ".home");
-  const bundle = process.env[bundleVariable];
-  const started = program ?? (bundle === undefined ? binary : join(bundle, "bin", "svc.mjs"));
-  const child = spawnProgram([thisNode, started, ...args], {
+  const tested = testedProgram();
+  const child = spawnProgram([thisNode, program ?? tested.program, ...args], {
     cwd,
-    // What Node compiled is kept with the bundle: it is of no use to any other.
     env: {
       PATH: process.env["PATH"],
       HOME: own,
-      XDG_CACHE_HOME: join(bundle ?? tmpdir(), "svc-cli-test-cache"),
+      XDG_CACHE_HOME: tested.cache,
       ...env,
     },
     stdio: ["pipe", "pipe", "pipe"],

@@ -1,4 +1,4 @@
-import { type ErrorCode, errorMessage } from "@svc/proto";
+import { type ErrorCode, errorMessage } from "@svc/proto/errors";
 
 /**
  * An outcome that the caller is told: a code of the catalogue and a sentence for people, which holds nothing that only we

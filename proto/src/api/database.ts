@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { databaseEngines, databaseStatuses } from "../database.ts";
+import { databaseEngines, databaseStatuses, exportFormats } from "../database.ts";
 import { channels } from "../lifecycle.ts";
 import { limits } from "../limits.ts";
 import { utf8Length } from "../text.ts";
@@ -162,7 +162,6 @@ export const insertRowReply = success({
 export const updateRowInput = z.strictObject({ pk: values, changes: values });
 export const deleteRowInput = z.strictObject({ pk: values });
 export const changedRowsReply = success({ rowCount: count, ...duration });
-export const exportFormats = ["csv", "json", "sql"] as const;
 export const exportQuery = databaseQuery.extend({ format: z.enum(exportFormats).default("csv") });
 /** A CSV goes as it is. */
 export const importReply = success({ ...branch, rowCount: count, ...duration });

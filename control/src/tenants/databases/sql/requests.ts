@@ -1,5 +1,5 @@
 // @pure
-import { databaseEngines, exportFormats, keeperUser } from "@svc/proto";
+import { databaseEngines, exportFormats, keeperUser } from "@svc/proto/database";
 import { limits } from "@svc/proto/limits";
 import { z } from "zod";
 

@@ -1,5 +1,5 @@
 import type { Duplex } from "node:stream";
-import { keeperUser } from "@svc/proto";
+import { keeperUser } from "@svc/proto/database";
 import type { Login } from "../../requests.ts";
 import type { AdminSession } from "../session.ts";
 import { connectPostgres } from "./connection.ts";
