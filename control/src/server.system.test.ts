@@ -215,10 +215,11 @@ test("who misspells a field or a parameter is told the one that is near", async 
 
 test("an id that is none is an id of nothing", async () => {
   const { session } = await api.newUser();
-  for (const id of ["x", "1", "%00", "00000000-0000-0000-0000-00000000000g", "a".repeat(99)]) {
+  for (const id of ["x", "1", "%00", "00000000-0000-0000-0000-00000000000g", "a".repeat(99), "a".repeat(4_000)]) {
     const answer = await api.call("GET", `/projects/${id}`, { session });
     expect(answer.status, id).toBe(404);
     expect(answer.body, id).toEqual(envelope("NOT_FOUND"));
+    expect((await api.call("GET", `/projects/${id}`)).status, id).toBe(401);
   }
 });
 

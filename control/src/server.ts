@@ -59,7 +59,8 @@ import { suspensionEndpoints } from "./tenants/suspension/endpoints.ts";
 
 /** How long closing waits for requests that are being answered. */
 const closeTimeoutMs = 10_000;
-const maxUrlParamLength = 100;
+/** Longer than any address can be, so that who may call is asked before what an id is. */
+const maxUrlParamLength = 64 * 1024;
 /** Connections of tools to databases through this replica. */
 const tunnelPlaces = { total: 64, perKey: 16 };
 

@@ -45,7 +45,13 @@ describe("every reply", () => {
     { what: "another method", method: "DELETE", path: "/api/v1/me", status: 405 },
     { what: "a question before a call", method: "OPTIONS", path: "/api/v1/me", status: 405 },
     { what: "an address that cannot be read", method: "GET", path: "/api/v1/%zz", status: 400 },
-    { what: "an id that is too long", method: "GET", path: `/api/v1/projects/${"a".repeat(200)}`, status: 404 },
+    {
+      what: "an id that is too long",
+      method: "GET",
+      path: `/api/v1/projects/${"a".repeat(200)}`,
+      as: "key" as const,
+      status: 404,
+    },
     {
       what: "a body that is no JSON",
       method: "POST",
