@@ -16,7 +16,12 @@ export const serveFetch =
         ticket.cancel();
         return new Response(null, { status: clientLeft });
       }
-      return new Response(streamOf(ticket, request.signal), { headers: { ...streamHeaders, ...connectionHeader } });
+      const headers = { ...streamHeaders, ...connectionHeader };
+      if (request.method === "HEAD") {
+        ticket.cancel();
+        return new Response(null, { headers });
+      }
+      return new Response(streamOf(ticket, request.signal), { headers });
     };
 
     const ticket = door.ask(readSubscription(request.url, request.headers.get("last-event-id")), request);
