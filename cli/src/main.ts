@@ -29,12 +29,23 @@ export async function main(): Promise<void> {
   });
   // To hear of it is no reason to go on.
   process.channel?.unref();
-  // A reader that has seen enough (`svc logs | head`) is no failure.
-  for (const stream of [stdout, stderr])
-    stream.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code === "EPIPE") process.exit(0);
-      throw error;
-    });
+  const onUnread = (then: () => void) => (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+    then();
+  };
+  let isConcluded = false;
+  // A reader that has seen enough (`svc logs | head`) is no failure; what went wrong is one whoever reads of it.
+  stdout.on(
+    "error",
+    onUnread(() => {
+      if (!isConcluded) process.exit(0);
+    }),
+  );
+  // What is done goes on without anybody who looks.
+  stderr.on(
+    "error",
+    onUnread(() => {}),
+  );
   const host: Host = {
     clock: systemClock,
     random: systemRandom,
@@ -45,6 +56,9 @@ export async function main(): Promise<void> {
     stdout,
     stderr,
     signal: interrupt.signal,
+    conclude: () => {
+      isConcluded = true;
+    },
     takeSignals: (hear) => {
       taker = hear;
       process.on("SIGHUP", onHangUp);

@@ -42,12 +42,14 @@ export interface SvcOptions {
   onStderr?: (text: string, kill: (signal: NodeJS.Signals) => void) => void;
   /** Whether that signal reaches every process of the run, as Ctrl-C at a terminal does, and not only the first. */
   toAll?: boolean;
+  /** What nobody reads to its end, as `| head` does: stderr after its first words, stdout from the start. */
+  unread?: "stdout" | "stderr";
 }
 
 /** Runs the real program in an environment of its own: nothing of the tester's login, no colours, no terminal. */
 export function svc(
   args: readonly string[],
-  { cwd, home, program, env = {}, stdin = "", onStderr, toAll = false }: SvcOptions,
+  { cwd, home, program, env = {}, stdin = "", onStderr, toAll = false, unread }: SvcOptions,
 ): Promise<Ended> {
   const own = home ?? join(cwd, ".home");
   const bundle = process.env[bundleVariable];
@@ -82,6 +84,8 @@ export function svc(
       signalled = true;
     });
   });
+  if (unread === "stdout") child.stdout.destroy();
+  if (unread === "stderr") child.stderr.once("data", () => child.stderr.destroy());
   return new Promise((resolve, reject) => {
     child.on("error", reject);
     child.on("close", (status) => resolve({ status, stdout, stderr }));
