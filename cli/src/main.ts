@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import { runCli } from "./cli.ts";
-import { interruptExitCodes } from "./errors.ts";
+import { exitCodes, interruptExitCodes } from "./errors.ts";
 import type { EndSignal, Host } from "./host.ts";
 import { createStop, type Hearer } from "./stop.ts";
 
@@ -30,8 +30,12 @@ export async function main(): Promise<void> {
   // To hear of it is no reason to go on.
   process.channel?.unref();
   const onUnread = (then: () => void) => (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-    then();
+    if (error.code === "EPIPE") then();
+    else {
+      // A full disk, mostly.
+      stderr.write(`Error: cannot write: ${error.message} (UNEXPECTED)\n`);
+      process.exit(exitCodes.UNEXPECTED);
+    }
   };
   let isConcluded = false;
   // A reader that has seen enough (`svc logs | head`) is no failure; what went wrong is one whoever reads of it.
@@ -50,7 +54,7 @@ export async function main(): Promise<void> {
     clock: systemClock,
     random: systemRandom,
     env,
-    cwd: process.cwd(),
+    cwd: workingDirectory(),
     home: homedir(),
     stdin,
     stdout,
@@ -71,4 +75,13 @@ export async function main(): Promise<void> {
     },
   };
   process.exitCode = await runCli(process.argv.slice(2), host);
+}
+
+/** Where it was, if it has been removed: commands that want something there say what is missing, and others do without. */
+function workingDirectory(): string {
+  try {
+    return process.cwd();
+  } catch {
+    return process.env["PWD"] ?? "/";
+  }
 }

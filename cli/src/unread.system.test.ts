@@ -1,3 +1,7 @@
+import { once } from "node:events";
+import { open } from "node:fs/promises";
+import { text } from "node:stream/consumers";
+import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import { expect, test } from "vitest";
 import {
   aDeployment,
@@ -9,7 +13,7 @@ import {
   type Routes,
   startApi,
 } from "./testing/api.ts";
-import { aDirectory, envelopeOf, svc } from "./testing/svc.ts";
+import { aDirectory, envelopeOf, svc, testedProgram } from "./testing/svc.ts";
 
 const files = {
   "svc.yml": "version: 2\nslug: shop\napp: { name: Shop, type: static }\n",
@@ -52,4 +56,19 @@ test("a failure before the first call to the platform is one also where nobody r
   await using directory = await aDirectory({});
   const ended = await svc(["whoami", "--json"], { cwd: directory.path, unread: "stdout" });
   expect(ended.status).toBe(2);
+});
+
+test("a result that cannot be written is a failure that says so", async () => {
+  await using directory = await aDirectory({});
+  await using full = await open("/dev/full", "w");
+  const child = spawnProgram([thisNode, testedProgram(), "--version"], {
+    cwd: directory.path,
+    env: { PATH: process.env["PATH"], HOME: directory.path },
+    stdio: ["ignore", full.fd, "pipe"],
+  });
+  const [stderr] = await Promise.all([text(child.stderr), once(child, "exit")]);
+  expect({ stderr, status: child.exitCode }).toEqual({
+    stderr: "Error: cannot write: ENOSPC: no space left on device, write (UNEXPECTED)\n",
+    status: 1,
+  });
 });

@@ -2,7 +2,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import { expect } from "vitest";
-import { binary, bundleVariable, type Ended, type SvcOptions } from "./svc.ts";
+import { bundleVariable, type Ended, type SvcOptions, testedProgram } from "./svc.ts";
 
 /** A run of the program that goes on. Killed at the end of the block, unless it has ended. */
 export interface Running extends AsyncDisposable {
@@ -21,7 +21,7 @@ export function startSvc(
   { cwd, home, program, env = {} }: Pick<SvcOptions, "cwd" | "home" | "program" | "env">,
 ): Running {
   const bundle = process.env[bundleVariable];
-  const started = program ?? (bundle === undefined ? binary : join(bundle, "bin", "svc.mjs"));
+  const started = program ?? testedProgram();
   const own = home ?? join(cwd, ".home");
   const child = spawnProgram([thisNode, started, ...args], {
     cwd,

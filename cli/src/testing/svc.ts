@@ -10,6 +10,12 @@ export const binary = fileURLToPath(new URL("../../bin/svc.mjs", import.meta.url
 /** Names the directory of the bundle that all tests of a run share. */
 export const bundleVariable = "SVC_TEST_BUNDLE";
 
+/** The program that tests run: the bundle of the test run, or the one of this source tree where there is none. */
+export function testedProgram(): string {
+  const bundle = process.env[bundleVariable];
+  return bundle === undefined ? binary : join(bundle, "bin", "svc.mjs");
+}
+
 /** How a run of the program ended. */
 export interface Ended {
   status: number | null;
@@ -31,7 +37,7 @@ export async function aDirectory(
 
 export interface SvcOptions {
   cwd: string;
-  /** The program; default: the bundle of the test run, or the one of this source tree where there is none. */
+  /** The program; default: the tested one. */
   program?: string;
   /** Where the login is stored; default: below `cwd`. */
   home?: string;
@@ -53,7 +59,7 @@ export function svc(
 ): Promise<Ended> {
   const own = home ?? join(cwd, ".home");
   const bundle = process.env[bundleVariable];
-  const started = program ?? (bundle === undefined ? binary : join(bundle, "bin", "svc.mjs"));
+  const started = program ?? testedProgram();
   const child = spawnProgram([thisNode, started, ...args], {
     cwd,
     // What Node compiled is kept with the bundle: it is of no use to any other.
