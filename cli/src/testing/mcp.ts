@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { type CallToolResult, Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { spawnProgram, thisNode } from "@svc/runtime/programs";
-import { binary, bundleVariable } from "./svc.ts";
+import { bundleVariable, testedProgram } from "./svc.ts";
 
 export interface McpOptions {
   cwd: string;
   args?: readonly string[];
   env?: Readonly<Record<string, string>>;
-  /** The program; default: the bundle of the test run, or the one of this source tree. */
+  /** The program; default: the tested one. */
   program?: string;
 }
 
@@ -18,7 +18,7 @@ export interface McpOptions {
 function startOf({ cwd, args = [], env = {}, program }: McpOptions) {
   const bundle = process.env[bundleVariable];
   return {
-    program: program ?? (bundle === undefined ? binary : join(bundle, "bin", "svc.mjs")),
+    program: program ?? testedProgram(),
     args: ["mcp", ...args],
     env: {
       PATH: process.env["PATH"] ?? "",
