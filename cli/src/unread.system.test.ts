@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { open } from "node:fs/promises";
+import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { spawnProgram, thisNode } from "@svc/runtime/programs";
 import { expect, test } from "vitest";
@@ -66,7 +67,8 @@ test("a result that cannot be written is a failure that says so", async () => {
     env: { PATH: process.env["PATH"], HOME: directory.path },
     stdio: ["ignore", full.fd, "pipe"],
   });
-  const [stderr] = await Promise.all([text(child.stderr), once(child, "exit")]);
+  const said = child.stderr ?? Readable.from([]);
+  const [stderr] = await Promise.all([text(said), once(child, "exit")]);
   expect({ stderr, status: child.exitCode }).toEqual({
     stderr: "Error: cannot write: ENOSPC: no space left on device, write (UNEXPECTED)\n",
     status: 1,
