@@ -10,17 +10,18 @@ async function svcInRemoved(argv: readonly string[], apiUrl: string): Promise<un
   await using home = await aDirectory({ "gone/.keep": "" });
   const gone = join(home.path, "gone");
   const script = `
-    import { spawnSync } from "node:child_process";
     import { rmSync } from "node:fs";
+    const { spawnProgram, thisNode } = await import(${JSON.stringify(import.meta.resolve("@svc/runtime/programs"))});
     process.chdir(${JSON.stringify(gone)});
     rmSync(${JSON.stringify(gone)}, { recursive: true });
     const env = { PATH: process.env.PATH, HOME: ${JSON.stringify(home.path)}, PWD: ${JSON.stringify(gone)},
       SVC_TOKEN: "svc_key-secret", SVC_API_URL: ${JSON.stringify(apiUrl)} };
-    const { status, stdout } = spawnSync(${JSON.stringify(thisNode)}, ${JSON.stringify([testedProgram(), ...argv])}, { env });
-    console.log(JSON.stringify({ status, envelope: JSON.parse(String(stdout)) }));
+    const argv = [thisNode, ...${JSON.stringify([testedProgram(), ...argv])}];
+    spawnProgram(argv, { env, stdio: ["ignore", "inherit", "ignore"] }).on("exit", (status) => console.log(status));
   `;
   const { stdout } = await run([thisNode, "--input-type=module", "--eval", script]);
-  return JSON.parse(stdout);
+  const [envelope = "", status] = stdout.split("\n");
+  return { status: Number(status), envelope: JSON.parse(envelope) };
 }
 
 test("in a directory that was removed a command that needs nothing of it works, and another says what is missing", async () => {
