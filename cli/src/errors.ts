@@ -123,7 +123,8 @@ const hints: Readonly<Record<string, string>> = {
   STOP_UNAVAILABLE: "See what runs with `svc status`",
   START_UNAVAILABLE: "See what runs with `svc status`, or deploy anew with `svc deploy --prod`",
   RUNTIME_LOGS_UNAVAILABLE: "See what runs with `svc status`, and the build with `svc logs`",
-  UPLOAD_TOO_LARGE: "See what is packed with `svc deploy --dry-run`, and leave files out with a .svcignore",
+  UPLOAD_TOO_LARGE:
+    "See what is packed with `svc deploy --dry-run`, and leave files out with lines in .gitignore, or in .svcignore if you have one",
   OCI_REFERENCE_INVALID: "Mend image.reference in the manifest, then run `svc deploy` again",
   PLAN_FEATURE_UNAVAILABLE: "Ask the administrator of this installation for a plan that includes it",
   TOKEN_CREATE_FAILED: "See your keys with `svc tokens list`, and revoke one with `svc tokens revoke <id>`",

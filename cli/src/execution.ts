@@ -89,6 +89,7 @@ function printOutcome(
   }: Omit<Printing, "terminal"> & { warnings: string[] } & Omit<Screen, "paint">,
 ): void {
   const { stdout, env } = host;
+  host.conclude();
   if (globals.json) {
     stdout.write(successEnvelope(operation, warnings, outcome.payload));
     return;
@@ -114,6 +115,7 @@ const inertFor =
 
 /** The envelope with --json; else a text on stderr. */
 function printError(error: CliError, { host, operation, globals, terminal }: Printing): number {
+  host.conclude();
   if (globals.json) host.stdout.write(errorEnvelope(operation, error, terminal.hidden));
   else {
     const inert = inertFor(host, terminal);
@@ -129,6 +131,7 @@ function printInterrupt(advice: string | null, printing: Printing): number {
   const { globals, host, operation, terminal } = printing;
   const name = host.signal.reason === "SIGTERM" ? "SIGTERM" : "SIGINT";
   const error = new CliError("UNEXPECTED", "Interrupted", { hint: advice ?? undefined });
+  host.conclude();
   if (globals.json) host.stdout.write(errorEnvelope(operation, error, terminal.hidden));
   else {
     terminal.tell("Interrupted");

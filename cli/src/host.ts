@@ -25,6 +25,8 @@ export interface Host {
   /** Aborted by Ctrl-C or a request to end; the reason is the signal's name. */
   signal: AbortSignal;
   takeSignals: TakeSignals;
+  /** Its result is known and only has to be said: the process ends with the status of that, also where nobody reads it. */
+  conclude(): void;
 }
 
 /** How wide the terminal is; null where none shows the result. */

@@ -1,7 +1,7 @@
 import { homedir } from "node:os";
 import { systemClock, systemRandom } from "@svc/runtime/system";
 import { runCli } from "./cli.ts";
-import { interruptExitCodes } from "./errors.ts";
+import { exitCodes, interruptExitCodes } from "./errors.ts";
 import type { EndSignal, Host } from "./host.ts";
 import { createStop, type Hearer } from "./stop.ts";
 
@@ -29,22 +29,40 @@ export async function main(): Promise<void> {
   });
   // To hear of it is no reason to go on.
   process.channel?.unref();
-  // A reader that has seen enough (`svc logs | head`) is no failure.
-  for (const stream of [stdout, stderr])
-    stream.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code === "EPIPE") process.exit(0);
-      throw error;
-    });
+  const onUnread = (then: () => void) => (error: NodeJS.ErrnoException) => {
+    if (error.code === "EPIPE") then();
+    else {
+      // A full disk, mostly.
+      stderr.write(`Error: cannot write: ${error.message} (UNEXPECTED)\n`);
+      process.exit(exitCodes.UNEXPECTED);
+    }
+  };
+  let isConcluded = false;
+  // A reader that has seen enough (`svc logs | head`) is no failure; what went wrong is one whoever reads of it.
+  stdout.on(
+    "error",
+    onUnread(() => {
+      if (!isConcluded) process.exit(0);
+    }),
+  );
+  // What is done goes on without anybody who looks.
+  stderr.on(
+    "error",
+    onUnread(() => {}),
+  );
   const host: Host = {
     clock: systemClock,
     random: systemRandom,
     env,
-    cwd: process.cwd(),
+    cwd: workingDirectory(),
     home: homedir(),
     stdin,
     stdout,
     stderr,
     signal: interrupt.signal,
+    conclude: () => {
+      isConcluded = true;
+    },
     takeSignals: (hear) => {
       taker = hear;
       process.on("SIGHUP", onHangUp);
@@ -57,4 +75,13 @@ export async function main(): Promise<void> {
     },
   };
   process.exitCode = await runCli(process.argv.slice(2), host);
+}
+
+/** Where it was, if it has been removed: commands that want something there say what is missing, and others do without. */
+function workingDirectory(): string {
+  try {
+    return process.cwd();
+  } catch {
+    return process.env["PWD"] ?? "/";
+  }
 }

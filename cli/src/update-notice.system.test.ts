@@ -36,6 +36,7 @@ async function runAtTerminal(cwd: string, env: Record<string, string>, argv = ["
       said += text;
     }),
     signal: new AbortController().signal,
+    conclude: () => {},
     takeSignals: () => ({ [Symbol.dispose]: () => {} }),
   });
   expect(status).toBe(0);

@@ -1,9 +1,10 @@
+import { Agent } from "node:http";
 import { afterEach, describe, expect, test } from "vitest";
 import type { RealtimeOptions } from "./options.ts";
 import { assembleRealtime, type Realtime } from "./realtime.ts";
 import { createManualMachine } from "./testing/machine.ts";
 import { carriers, serve, type TestServer } from "./testing/server.ts";
-import { ask, open, type Stream } from "./testing/stream.ts";
+import { ask, head, open, type Stream } from "./testing/stream.ts";
 
 const opened: AsyncDisposableStack[] = [];
 afterEach(async () => {
@@ -49,6 +50,20 @@ describe.each(["node", "handler"] as const)("by %s", (carrier) => {
     });
     expect(realtime.clientCount()).toBe(1);
     expect(client.text).toBe("");
+  });
+
+  test("a HEAD has the headers alone, takes no place, and leaves its connection to the next request", async () => {
+    const { server, realtime } = await aSite(carrier, { maxClients: 1 });
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    try {
+      for (let times = 0; times < 3; times += 1) {
+        const { status, headers } = await head(`${server.url}/events`, agent);
+        expect({ status, type: headers["content-type"] }).toEqual({ status: 200, type: "text/event-stream" });
+      }
+      expect(realtime.clientCount()).toBe(0);
+    } finally {
+      agent.destroy();
+    }
   });
 
   test("an event has an id, a type and an envelope, byte by byte", async () => {

@@ -191,9 +191,25 @@ test.each([
   const tree = { directory: directory.path, prefix: "", wanted: nothing };
   await expect(listTree(tree, silent)).rejects.toMatchObject({
     code: "DEPLOY_TRIGGER_FAILED",
-    hint: expect.stringContaining(".svcignore"),
+    // A new .svcignore would stand in for every .gitignore, and send what that left out.
+    hint: expect.stringContaining(".gitignore, or in .svcignore if you have one"),
   });
 });
+
+test.each(["file", "directory"])(
+  "a name of a %s that is not UTF-8 is refused, and nothing else is said of it",
+  async (kind) => {
+    await using directory = await aDirectory({});
+    const name = Buffer.concat([Buffer.from(`${directory.path}/caf`), Buffer.from([0xe9])]);
+    if (kind === "file") await writeFile(name, "");
+    else await mkdir(name);
+    const tree = { directory: directory.path, prefix: "", wanted: nothing };
+    await expect(listTree(tree, silent)).rejects.toMatchObject({
+      code: "DEPLOY_TRIGGER_FAILED",
+      message: "caf\ufffd has a name that is not UTF-8",
+    });
+  },
+);
 
 test("names that differ only in case are refused before anything is sent", async () => {
   await using directory = await aDirectory({ "README.md": "", "readme.md": "" });

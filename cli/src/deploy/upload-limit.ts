@@ -39,7 +39,7 @@ const tooLarge = (entries: readonly Entry[], maxUploadMb: number): CliError =>
   );
 
 const tooLargeHint =
-  "Leave out what the build does not need with lines in .svcignore; see what is packed with `svc deploy --dry-run`";
+  "Leave out what the build does not need with lines in .gitignore, or in .svcignore if you have one; see what is packed with `svc deploy --dry-run`";
 
 /** The platform's own refusal for size, with where the bytes are. */
 export const sizeRefusal = (error: ServerError, usual: CliError, entries: readonly Entry[]): CliError =>

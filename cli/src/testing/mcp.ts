@@ -9,7 +9,7 @@ export interface McpOptions {
   cwd: string;
   args?: readonly string[];
   env?: Readonly<Record<string, string>>;
-  /** The program; default: the bundle of the test run, or the one of this source tree. */
+  /** The program; default: the tested one. */
   program?: string;
 }
 

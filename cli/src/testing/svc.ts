@@ -41,7 +41,7 @@ export async function aDirectory(
 
 export interface SvcOptions {
   cwd: string;
-  /** The program; default: the bundle of the test run, or the one of this source tree where there is none. */
+  /** The program; default: the tested one. */
   program?: string;
   /** Where the login is stored; default: below `cwd`. */
   home?: string;
@@ -52,12 +52,14 @@ export interface SvcOptions {
   onStderr?: (text: string, kill: (signal: NodeJS.Signals) => void) => void;
   /** Whether that signal reaches every process of the run, as Ctrl-C at a terminal does, and not only the first. */
   toAll?: boolean;
+  /** What nobody reads to its end, as `| head` does: stderr after its first words, stdout from the start. */
+  unread?: "stdout" | "stderr";
 }
 
 /** Runs the real program in an environment of its own: nothing of the tester's login, no colours, no terminal. */
 export function svc(
   args: readonly string[],
-  { cwd, home, program, env = {}, stdin = "", onStderr, toAll = false }: SvcOptions,
+  { cwd, home, program, env = {}, stdin = "", onStderr, toAll = false, unread }: SvcOptions,
 ): Promise<Ended> {
   const own = home ?? join(cwd, ".home");
   const tested = testedProgram();
@@ -90,6 +92,8 @@ export function svc(
       signalled = true;
     });
   });
+  if (unread === "stdout") child.stdout.destroy();
+  if (unread === "stderr") child.stderr.once("data", () => child.stderr.destroy());
   return new Promise((resolve, reject) => {
     child.on("error", reject);
     child.on("close", (status) => resolve({ status, stdout, stderr }));

@@ -64,6 +64,7 @@ export async function runAtTerminal(
       });
     }),
     signal,
+    conclude: () => {},
     takeSignals: (hear) => {
       const tell = () => hear(signal.reason);
       signal.addEventListener("abort", tell, { once: true });

@@ -16,15 +16,23 @@ export const serveFetch =
         ticket.cancel();
         return new Response(null, { status: clientLeft });
       }
-      return new Response(streamOf(ticket, request.signal), { headers: { ...streamHeaders, ...connectionHeader } });
+      const headers = { ...streamHeaders, ...connectionHeader };
+      if (request.method === "HEAD") {
+        ticket.cancel();
+        return new Response(null, { headers });
+      }
+      return new Response(streamOf(ticket, request), { headers });
     };
 
     const ticket = door.ask(readSubscription(request.url, request.headers.get("last-event-id")), request);
     return ticket instanceof Promise ? ticket.then(answer) : answer(ticket);
   };
 
-/** A client's stream. Whoever carries it says by its cancellation or by the signal that the client has left, or by both. */
-function streamOf(ticket: Ticket, signal: AbortSignal): ReadableStream<Uint8Array> {
+/**
+ * A client's stream. Whoever carries it says by its cancellation or by the request's signal that the client has left, or by both. It
+ * keeps the request: Node's signal says nothing any more once the request that it is of has been collected.
+ */
+function streamOf(ticket: Ticket, request: Request): ReadableStream<Uint8Array> {
   let leave = (): void => {};
   return new ReadableStream<Uint8Array>(
     {
@@ -36,7 +44,7 @@ function streamOf(ticket: Ticket, signal: AbortSignal): ReadableStream<Uint8Arra
             controller.close();
           } catch {}
         };
-        const off = (): void => signal.removeEventListener("abort", end);
+        const off = (): void => request.signal.removeEventListener("abort", end);
         const free = ticket.enter({
           write: (frame) => controller.enqueue(frame),
           queuedBytes: () => maxQueuedBytes - (controller.desiredSize ?? 0),
@@ -49,7 +57,7 @@ function streamOf(ticket: Ticket, signal: AbortSignal): ReadableStream<Uint8Arra
           off();
           free();
         };
-        signal.addEventListener("abort", end);
+        request.signal.addEventListener("abort", end);
       },
       cancel: () => leave(),
     },

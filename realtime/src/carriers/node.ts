@@ -29,6 +29,12 @@ export const serveNode =
           200,
           request.httpVersionMajor > 1 ? streamHeaders : { ...streamHeaders, ...connectionHeader },
         );
+        if (request.method === "HEAD") {
+          // Proxies use its connection again at once: whoever came next would wait for the end of a stream that nobody sees.
+          ticket.cancel();
+          response.end();
+          return;
+        }
         response.flushHeaders();
         leave = ticket.enter(outletOf(response));
       }

@@ -18,7 +18,8 @@ async function bridge(realtime: Realtime, request: IncomingMessage, response: Se
   response.on("close", () => left.abort());
   const headers = Object.entries(request.headers).map(([name, value]): [string, string] => [name, String(value)]);
   const url = `http://${request.headers.host}${request.url}`;
-  const answer = await realtime.handler(new Request(url, { headers, signal: left.signal }));
+  const asked = { method: request.method ?? "GET", headers, signal: left.signal };
+  const answer = await realtime.handler(new Request(url, asked));
   response.writeHead(answer.status, Object.fromEntries(answer.headers)).flushHeaders();
   if (answer.body === null) response.end();
   else

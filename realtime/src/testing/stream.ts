@@ -1,5 +1,12 @@
 import { once } from "node:events";
-import { type ClientRequest, get, type IncomingHttpHeaders, type IncomingMessage } from "node:http";
+import {
+  type Agent,
+  type ClientRequest,
+  get,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request,
+} from "node:http";
 
 /** A stream as a client has it: status, headers, and every byte so far. */
 export interface Stream extends Disposable {
@@ -40,6 +47,14 @@ async function begin(
   const [answer] = (await once(request, "response")) as [IncomingMessage];
   request.on("error", () => {});
   return { request, answer };
+}
+
+/** What a HEAD is answered, over a connection of the agent's. */
+export async function head(url: string, agent: Agent): Promise<Pick<Stream, "status" | "headers">> {
+  const asking = request(url, { method: "HEAD", agent }).end();
+  const [answer] = (await once(asking, "response")) as [IncomingMessage];
+  await once(answer.resume(), "end");
+  return { status: answer.statusCode ?? 0, headers: answer.headers };
 }
 
 /** A request that is under way and not answered. */
