@@ -33,7 +33,6 @@ test("on a project that is well everything is found, in order", async () => {
       { name: "project", status: "ok" },
       { name: "dev-channel", status: "ok" },
       { name: "database", status: "ok" },
-      { name: "domains", status: "skipped" },
     ],
   });
   expect(api.seen.map(({ path }) => path)).toContain(`/api/v1/projects/${projectId}/database?channel=preview`);

@@ -1,7 +1,7 @@
 import type { CliError } from "../errors.ts";
 
 /** What is looked at, in the order in which it is shown. */
-export const checkNames = ["auth", "api", "manifest", "project", "dev-channel", "database", "domains"] as const;
+export const checkNames = ["auth", "api", "manifest", "project", "dev-channel", "database"] as const;
 
 /**
  * ok: as it should be. warning: works, and something may surprise. failed: has to be mended. skipped: there is nothing

@@ -49,7 +49,7 @@ const statuses = (facts: Partial<Facts>) => judge({ ...well, ...facts }).map(({ 
 
 test("the checks come in their order, whatever they find", () => {
   expect(judge(well).map(({ name }) => name)).toEqual([...checkNames]);
-  expect(statuses({})).toEqual(["ok", "ok", "ok", "ok", "ok", "ok", "ok"]);
+  expect(statuses({})).toEqual(["ok", "ok", "ok", "ok", "ok", "ok"]);
 });
 
 test.each<[what: string, facts: Partial<Facts>, check: (typeof checkNames)[number], status: string, says: RegExp]>([
@@ -79,8 +79,25 @@ test.each<[what: string, facts: Partial<Facts>, check: (typeof checkNames)[numbe
   ["a static site", { project: project({ type: "static" }) }, "dev-channel", "skipped", /static/],
   ["a plan without it", { devSync: { found: false } }, "dev-channel", "warning", /does not include/],
   ["a key that may not see the plan", { devSync: error("CLOUD_FORBIDDEN_SCOPE") }, "dev-channel", "skipped", /cannot/],
-  ["no domains", { domains: { found: [] } }, "domains", "skipped", /has none/],
-  ["domains of an older platform", { domains: error("CLOUD_NOT_FOUND") }, "domains", "skipped", /offers no/],
+  ["verified domains", {}, "project", "ok", /^shop, production running, 1 domain verified$/],
+  ["no domains", { domains: { found: [] } }, "project", "ok", /^shop, production running$/],
+  [
+    "domains of an older platform",
+    { domains: error("CLOUD_NOT_FOUND") },
+    "project",
+    "ok",
+    /^shop, production running$/,
+  ],
+  [
+    "a domain that waits beside a failed deployment",
+    {
+      project: project({}, [aDeployment({ status: "failed" })]),
+      domains: { found: [aDomain({ status: "pending" })] },
+    },
+    "project",
+    "warning",
+    /deployment of shop failed/,
+  ],
   [
     "a domain that was lost among others",
     {
@@ -88,22 +105,22 @@ test.each<[what: string, facts: Partial<Facts>, check: (typeof checkNames)[numbe
         found: [aDomain(), aDomain({ status: "pending" }), aDomain({ status: "failed", reason: "It went." })],
       },
     },
-    "domains",
+    "project",
     "failed",
     /shop.example: It went/,
   ],
-  ["a domain that waits", { domains: { found: [aDomain({ status: "pending" })] } }, "domains", "warning", /waits for/],
+  ["a domain that waits", { domains: { found: [aDomain({ status: "pending" })] } }, "project", "warning", /waits for/],
   [
     "a domain that leads elsewhere",
     { domains: { found: [aDomain({ dnsStatus: "not-pointing", reason: "It leads elsewhere." })] } },
-    "domains",
+    "project",
     "warning",
     /leads elsewhere/,
   ],
   [
     "a domain whose certificate is not renewed",
     { domains: { found: [aDomain({ certificate: { status: "failed", notAfter: null, reason: "The CA is away." } })] } },
-    "domains",
+    "project",
     "warning",
     /The CA is away/,
   ],

@@ -46,7 +46,6 @@ export function judge(facts: Facts): Check[] {
     project: judgeProject(facts),
     "dev-channel": judgeDevChannel(facts),
     database: judgeDatabase(facts),
-    domains: judgeDomains(facts),
   };
   return checkNames.map((name) => ({ name, ...findings[name] }));
 }
@@ -78,7 +77,8 @@ function judgeManifest({ manifest }: Facts): Finding {
   return ok(`Valid, type ${typeOf(manifest.found)}`);
 }
 
-function judgeProject({ project }: Facts): Finding {
+/** With its domains: of what needs somebody the worst is told. */
+function judgeProject({ project, domains }: Facts): Finding {
   if (project === null) return warning("This directory has no project yet", "Create one with `svc deploy`");
   if ("error" in project) return unavailable(project.error) ?? failedBy(project.error);
   const { project: facts, deployments } = project.found;
@@ -87,6 +87,8 @@ function judgeProject({ project }: Facts): Finding {
       `${facts.slug} is suspended (${facts.suspendReason ?? "admin"})`,
       "Ask the administrator of this installation to resume it",
     );
+  const ofDomains = judgeDomains(domains);
+  if (ofDomains.status === "failed") return ofDomains;
   const production = deployments.filter(({ channel }) => channel === "production");
   const live = production.find(({ status }) => status === "running" || status === "stopped");
   const newest = production[0];
@@ -95,7 +97,9 @@ function judgeProject({ project }: Facts): Finding {
       `The latest production deployment of ${facts.slug} failed${live === undefined ? "" : "; an earlier one serves"}`,
       "See why with `svc logs`",
     );
-  return ok(`${facts.slug}, production ${live?.status ?? "never deployed"}`);
+  if (ofDomains.status === "warning") return ofDomains;
+  const verified = ofDomains.status === "ok" ? `, ${ofDomains.detail}` : "";
+  return ok(`${facts.slug}, production ${live?.status ?? "never deployed"}${verified}`);
 }
 
 function judgeDevChannel({ project, devSync, manifest }: Facts): Finding {
@@ -139,8 +143,8 @@ function judgeDatabase(facts: Facts): Finding {
 }
 
 /** Of several that need somebody the worst is told; the list has all of them. */
-function judgeDomains({ domains, project }: Facts): Finding {
-  if (domains === null) return skipped(project === null ? "There is no project yet" : "The project could not be read");
+function judgeDomains(domains: Facts["domains"]): Finding {
+  if (domains === null) return skipped("Not asked");
   if ("error" in domains) {
     const { error } = domains;
     return error.code === "CLOUD_NOT_FOUND"
@@ -160,7 +164,7 @@ function judgeDomains({ domains, project }: Facts): Finding {
       `${troubled.domain}: ${reasonsOf(troubled)[0] ?? "waits for its TXT record"}`,
       "See the records that it needs with `svc domains ls`",
     );
-  return ok(`${plural(domains.found.length, "domain")}, verified`);
+  return ok(`${plural(domains.found.length, "domain")} verified`);
 }
 
 const found = <T>(asked: Asked<T>): T | null => (asked !== null && "found" in asked ? asked.found : null);
