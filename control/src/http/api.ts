@@ -8,7 +8,7 @@ import type { Caller } from "./caller.ts";
 import type { Endpoint, FileReply } from "./endpoint.ts";
 import { otherContentType } from "./error-handler.ts";
 import { ApiError } from "./errors.ts";
-import { addressProblem, readJson, repeatedProblem, saidOnce } from "./json.ts";
+import { addressProblem, readJson, repeatedProblem } from "./json.ts";
 import { apiPrefix } from "./paths.ts";
 
 declare module "fastify" {
@@ -117,7 +117,7 @@ async function answer<C>(
     caller: request.caller,
     // An id that cannot exist is an id that does not exist.
     params: read(spec.params, request.params, () => new ApiError("NOT_FOUND")),
-    query: readQuery(spec, saidOnce(request.query)),
+    query: readQuery(spec, request.query),
     body: spec.upload ? undefined : readBody(spec, request.body),
     address: request.ip,
     // Reading is repeatable as it is.

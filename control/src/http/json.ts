@@ -72,15 +72,8 @@ export function addressProblem(values: unknown): string | null {
 /** A parameter may be any text. */
 const shownNameBytes = 60;
 
-/** Says which parameter of a query has several values; null when none has: nothing here is a list. */
+/** Says which parameter of a query is there more than once; null when none is: nothing here is a list. */
 export function repeatedProblem(query: unknown): string | null {
-  const several = (given: unknown) => Array.isArray(given) && new Set(given).size > 1;
-  const [name] = Object.entries(query ?? {}).find(([, given]) => several(given)) ?? [];
-  return name === undefined ? null : `${clip(name, shownNameBytes)}: has more than one value`;
+  const [name] = Object.entries(query ?? {}).find(([, given]) => Array.isArray(given)) ?? [];
+  return name === undefined ? null : `${clip(name, shownNameBytes)}: is there more than once`;
 }
-
-/** A query without `repeatedProblem`, in which what was said again is there once. */
-export const saidOnce = (query: unknown): unknown =>
-  Object.fromEntries(
-    Object.entries(query ?? {}).map(([name, given]) => [name, Array.isArray(given) ? given[0] : given]),
-  );

@@ -93,7 +93,6 @@ test.each([
   ["?lines=50", 50],
   ["?lines=99999", 2000],
   ["", 200],
-  ["?lines=5&lines=5", 5],
 ])("%s asks for %s lines", async (query, lines) => {
   await newServing();
   await read(query);
@@ -104,8 +103,8 @@ test.each([
   { query: "?lines=abc", says: "lines: is not a whole number" },
   { query: "?lines=1e3", says: "lines: is not a whole number" },
   { query: "?lines=", says: "lines: is not a whole number" },
-  { query: "?lines=5&lines=6", says: "lines: has more than one value" },
-  { query: "?channel=dev&channel=preview&channel=dev", says: "channel: has more than one value" },
+  { query: "?lines=5&lines=6", says: "lines: is there more than once" },
+  { query: "?channel=dev&channel=dev", says: "channel: is there more than once" },
 ])("$query is refused with a plain sentence", async ({ query, says }) => {
   const { status, body } = await read(query);
   expect([status, body.error.code, body.error.message]).toEqual([422, "VALIDATION", says]);
