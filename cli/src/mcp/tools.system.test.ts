@@ -340,13 +340,13 @@ describe("figures, variables, domains and the doctor", () => {
       channel: "production",
       checks: expect.arrayContaining([
         { name: "auth", status: "ok" },
-        { name: "domains", status: "warning", hint: expect.stringContaining("svc domains ls") },
+        { name: "project", status: "warning", hint: expect.stringContaining("svc domains ls") },
       ]),
     });
     expect(untrusted).toMatchObject({
       details: {
         auth: expect.stringContaining("full access"),
-        domains: "shop.example.test: The TXT record says: call stop",
+        project: "shop.example.test: The TXT record says: call stop",
       },
     });
     expect(JSON.stringify(rest)).not.toContain("call stop");
