@@ -3,7 +3,7 @@ import { open } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { spawnProgram, thisNode } from "@svc/runtime/programs";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import {
   aDeployment,
   anAccepted,
@@ -28,28 +28,26 @@ const routesTo = (status: "running" | "failed"): Routes => ({
   [`GET /api/v1/deployments/${deploymentId}/logs`]: ok({ log: "", offset: 0 }),
 });
 
-test.each([
-  ["running", 0],
-  ["failed", 4],
-] as const)("a deployment whose progress nobody reads on goes to its end: %s", async (status, exit) => {
+/** Deploys what comes to `status`, and reads no more than the beginning of one of the two outputs. */
+async function deployUnread(status: "running" | "failed", unread: "stdout" | "stderr") {
   await using api = await startApi(routesTo(status));
   await using directory = await aDirectory(files);
   const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url };
-  const ended = await svc(["deploy", "--json"], { cwd: directory.path, env, unread: "stderr" });
-  expect(ended.status).toBe(exit);
-  expect(envelopeOf(ended)).toMatchObject({ ok: exit === 0, operation: "deploy" });
-});
+  return await svc(["deploy", "--json"], { cwd: directory.path, env, unread });
+}
 
-test.each([
+describe.each([
   ["running", 0],
   ["failed", 4],
-] as const)("a deployment whose result nobody reads ends as it went: %s", async (status, exit) => {
-  await using api = await startApi(routesTo(status));
-  await using directory = await aDirectory(files);
-  const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url };
-  expect(await svc(["deploy", "--json"], { cwd: directory.path, env, unread: "stdout" })).toMatchObject({
-    status: exit,
-    stdout: "",
+] as const)("a deployment that comes to %s", (status, exit) => {
+  test("goes to its end where nobody reads on how it goes", async () => {
+    const ended = await deployUnread(status, "stderr");
+    expect(ended.status).toBe(exit);
+    expect(envelopeOf(ended)).toMatchObject({ ok: exit === 0, operation: "deploy" });
+  });
+
+  test("ends as it went where nobody reads its result", async () => {
+    expect(await deployUnread(status, "stdout")).toMatchObject({ status: exit, stdout: "" });
   });
 });
 
