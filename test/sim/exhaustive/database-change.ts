@@ -1,7 +1,7 @@
 import {
   type ChangeFacts,
   type ChangeStep,
-  freezeMs,
+  letInMs,
   freezesMax,
   nextChangeStep,
 } from "@svc/control/tenants/databases/changes/steps";
@@ -130,7 +130,8 @@ export function databaseChange(
     return {
       ...{ kind: change.kind, state: change.state, freezes: change.freezes },
       sinceMs: change.state === "restoring" && !isLate ? 0 : longMs,
-      frozenMs: isLate ? freezeMs : 0,
+      // Late is too late for the copy, and also for letting the tenant in again.
+      frozenMs: isLate ? letInMs : 0,
       undoing: isUndoing ? "late" : null,
       ...{ cancelled: change.isCancelled, branch: branch.status, projectGone: false, suspended: false },
       ...{ backingUp: false, volume: null, nodeGone: isNodeGone(state), servers: factsOfServers(state) },

@@ -7,6 +7,7 @@ import {
   copyingMs,
   freezeMs,
   freezesMax,
+  letInMs,
   nextChangeStep,
   refusedMs,
   reopeningMs,
@@ -126,6 +127,11 @@ describe("while its tenant is kept out", () => {
     {
       when: "it is to be let in again by a server that takes nothing",
       facts: { ...draining, undoing: "late", serverStandsBy: true },
+      does: "leave",
+    },
+    {
+      when: "it is to be let in again, and that was tried in vain for a while",
+      facts: { ...draining, undoing: "late", frozenMs: letInMs },
       does: "leave",
     },
     { when: "its machine was lost", facts: { ...draining, undoing: "lost", nodeGone: true }, does: "leave" },

@@ -88,6 +88,11 @@ export type ChangeStep =
 export const copyingMs = 24 * 3_600_000;
 /** For so long a tenant is kept out while the copy gets the rest: the proxies let nobody wait for longer. */
 export const freezeMs = 10_000;
+/**
+ * How long after a tenant was kept out the change still lets it in itself. A server that nobody reaches (its machine is cut off, or
+ * kept from the others) may not answer for days: whoever brings the branch up waits for that, and the change does not.
+ */
+export const letInMs = 30_000;
 export const freezesMax = 5;
 /**
  * Whoever was letting the tenant in when another one had done so has given up by then: a worker that stalls must not open what is
@@ -196,7 +201,8 @@ function freeze(facts: ChangeFacts): ChangeStep {
     return serving(facts) ? { do: "freeze" } : wait("the server to answer");
   }
   const to = reason !== null || cancelled || freezes >= freezesMax ? "failed" : "copying";
-  const canLetIn = serving(facts) && !facts.serverStandsBy && !facts.nodeGone && facts.branch === "ready";
+  const isTried = frozenMs !== null && frozenMs < letInMs;
+  const canLetIn = isTried && serving(facts) && !facts.serverStandsBy && !facts.nodeGone && facts.branch === "ready";
   return { do: canLetIn ? "thaw" : "leave", to, reason: reason ?? undoing };
 }
 
