@@ -1,11 +1,12 @@
 import {
   type ChangeFacts,
   type ChangeStep,
-  letInMs,
   freezesMax,
+  letInMs,
   nextChangeStep,
 } from "@svc/control/tenants/databases/changes/steps";
 import { type BranchStep, nextBranchStep, type ServerFacts } from "@svc/control/tenants/databases/steps";
+import { uncounted } from "./branch-life.ts";
 import type { Model } from "./explore.ts";
 
 /**
@@ -154,13 +155,20 @@ export function databaseChange(
     };
   }
   const branchStep = (state: State): BranchStep =>
-    nextBranchStep({
-      ...{ status: state.branch.status, sinceMs: 0, projectGone: false, suspended: false },
-      ...{ nodeId: state.branch.nodeId, lastNodeId: state.branch.nodeId, nodeGone: isNodeGone(state) },
-      servers: factsOfServers(state),
-      ...{ tenantCurrent: state.branch.isTenantNoted, rotating: false, changing: isHolding(state) },
-      ...{ readOnly: false, standsBy: true },
-    });
+    uncounted(
+      nextBranchStep({
+        ...{ status: state.branch.status, sinceMs: 0, projectGone: false, suspended: false },
+        ...{ nodeId: state.branch.nodeId, lastNodeId: state.branch.nodeId, nodeGone: isNodeGone(state) },
+        servers: factsOfServers(state),
+        ...{
+          tenantCurrent: state.branch.isTenantNoted,
+          rotating: false,
+          changing: isHolding(state),
+          serverFailures: 0,
+        },
+        ...{ readOnly: false, standsBy: true },
+      }),
+    );
 
   const hasNoServer = (state: State) => serversSeen(state).length === 0;
   const doubted = (state: State): State => ({

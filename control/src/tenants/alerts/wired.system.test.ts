@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { defaultDatabaseImages } from "@svc/proto";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { type AlertWork, alertWork } from "../../fleet/alerts/raise.ts";
 import { tellOwner } from "../../fleet/certificates/alerts.ts";
@@ -7,6 +8,7 @@ import type { ObservationValue, PlacementValue } from "../../fleet/cluster/keys.
 import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import { createLog } from "../../log.ts";
 import { createCrashNotes } from "../crashes/notes.ts";
+import { branchRows } from "../databases/rows.ts";
 import { moveBranch } from "../databases/store.ts";
 import { newBranch } from "../databases/testing/branch.ts";
 import { newDomain } from "../domains/testing.ts";
@@ -82,6 +84,29 @@ test("a database that fails is told, and that it is ready again", async () => {
   await moveBranch(api.db, id, { from: "ready", to: "error", reason: "Its server does not start." });
   await moveBranch(api.db, id, { from: "ready", to: "error", reason: "It is not ready." });
   await moveBranch(api.db, id, { from: "error", to: "ready" });
+  expect(await saidOf(project.id)).toEqual(["databaseFailing production on", "databaseFailing production off"]);
+});
+
+test("a database in use whose servers end one after another is told of, and that one serves again", async () => {
+  const project = await api.newProject(owner);
+  await newBranch(api, { id: project.id });
+  const rows = branchRows(api.db, defaultDatabaseImages);
+  const branch = await api.db
+    .selectFrom("database")
+    .select(["id", "status"])
+    .where("project_id", "=", project.id)
+    .executeTakeFirstOrThrow();
+  const serverFails = async () => {
+    await rows.startServer(branch);
+    const server = (await rows.find(branch.id))?.servers.at(-1);
+    await rows.replaceServer(branch, server?.id ?? "", "The database server did not start: no space left on its disk.");
+    await api.db.updateTable("task").set({ reaped_at: new Date() }).where("owner_id", "=", branch.id).execute();
+  };
+  await serverFails();
+  expect(await saidOf(project.id)).toEqual([]);
+  await serverFails();
+  expect(await saidOf(project.id)).toEqual(["databaseFailing production on"]);
+  await rows.noteSteady(branch);
   expect(await saidOf(project.id)).toEqual(["databaseFailing production on", "databaseFailing production off"]);
 });
 

@@ -110,6 +110,7 @@ export function foundBranch<P extends BranchPlan>(
       ...{ status: branch.status, sinceMs, projectGone, suspended, nodeGone, changing },
       nodeId: branch.node_id,
       lastNodeId: lastNodeOf(servers),
+      serverFailures: branch.server_failures,
       servers: open.map((task) => serverFacts(task, fleet, serverResources(branch.engine, plan))),
       ...tenantFacts(branch, plan),
     },

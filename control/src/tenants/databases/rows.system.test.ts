@@ -87,6 +87,22 @@ describe.each([
     expect((await stage.servers(id)).at(-1)).toMatchObject({ desired: "running", pinnedTo: nodeId, init: false });
   });
 
+  test("a server that failed is counted once, whoever replaces it, until one has served for a while", async () => {
+    const { id, nodeId, taskId } = await ready();
+    await stage.rows.replaceServer(await read(id), taskId, "it did not start");
+    await stage.rows.replaceServer(await read(id), taskId, "it did not start");
+    expect(await read(id)).toMatchObject({ server_failures: 1 });
+    expect(await stage.servers(id)).toMatchObject([{ desired: "removed" }]);
+    await stage.reap(taskId);
+    await stage.rows.startServer(await read(id));
+    const next = must((await stage.servers(id)).at(-1)).id;
+    await stage.place(next, nodeId);
+    await stage.rows.replaceServer(await read(id), next, "it did not start");
+    expect(await read(id)).toMatchObject({ server_failures: 2 });
+    await stage.rows.noteSteady(await read(id));
+    expect(await read(id)).toMatchObject({ server_failures: 0 });
+  });
+
   test("as long as a branch does not know where its data is, one that was placed is the last", async () => {
     const { id } = await stage.newBranch();
     await stage.rows.startServer(await read(id));

@@ -1,6 +1,6 @@
 import type { DatabaseEngine } from "@svc/proto";
 import type { UpdateObject } from "kysely";
-import { dropAlert } from "../../fleet/alerts/raise.ts";
+import { clearAlert, dropAlert, raiseAlert } from "../../fleet/alerts/raise.ts";
 import { taskTopic } from "../../fleet/cluster/topics.ts";
 import { lockTasks, removeTasks } from "../../fleet/tasks/change.ts";
 import type { TaskResources } from "../../fleet/tasks/kinds/kind.ts";
@@ -11,7 +11,7 @@ import type { Branch } from "../../stores/db/tables.ts";
 import { holdsBranch } from "./changes/store.ts";
 import { type BranchPlan, type BranchRow, findBranchRow } from "./facts.ts";
 import { holdPlanOfBranch, startServer } from "./servers.ts";
-import { buryBranch, doubted, dropBranches, lockBranch, mayStartServer, moveBranch } from "./store.ts";
+import { buryBranch, doubted, dropBranches, failingAlert, lockBranch, mayStartServer, moveBranch } from "./store.ts";
 import { isSameTenant, type TenantRows, tenantRows } from "./tenant-rows.ts";
 import { placeVolume } from "./volumes/store.ts";
 
@@ -30,6 +30,10 @@ export interface BranchRows extends TenantRows {
   /** It gets a server, by the plan of its owner now, unless one is there that is not over; see `mayStartServer`. */
   startServer(of: BranchAt): Promise<void>;
   removeServers(of: BranchAt, taskIds: readonly string[]): Promise<void>;
+  /** A server that failed is to go, and is counted once. Its owner is told of the second in a row: one that is alone mends itself. */
+  replaceServer(of: BranchAt, taskId: string, reason: string): Promise<void>;
+  /** Its server serves: nothing that failed before counts any more. */
+  noteSteady(of: BranchAt): Promise<void>;
   /** Whoever has the password of `read` was let in: it is ready. False: it is not, since that is another one's by now. */
   proven(read: Branch): Promise<boolean>;
   /** Its own password is refused: whatever was made there is made again. */
@@ -76,6 +80,22 @@ export function branchRows(db: Db, images: Readonly<Record<DatabaseEngine, strin
       }),
 
     removeServers: async (of, taskIds) => void (await locked(of, (tx) => removeTasks(tx, taskIds))),
+
+    replaceServer: async (of, taskId, reason) =>
+      void (await locked(of, async (tx, branch) => {
+        const task = await tx.selectFrom("task").select("desired").where("id", "=", taskId).executeTakeFirst();
+        if (task?.desired !== "running") return;
+        await removeTasks(tx, [taskId]);
+        const { id, server_failures: before } = branch;
+        await columns(tx, id, { server_failures: before + 1 });
+        if (before > 0) await raiseAlert(tx, { ...failingAlert(branch), detail: reason });
+      })),
+
+    noteSteady: async (of) =>
+      void (await locked(of, async (tx, branch) => {
+        await columns(tx, branch.id, { server_failures: 0 });
+        await clearAlert(tx, failingAlert(branch));
+      })),
 
     proven: (read) =>
       locked(

@@ -1,5 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { type BranchFacts, dropWaitMs, nextBranchStep, provisioningMs, restartMs, type ServerFacts } from "./steps.ts";
+import {
+  type BranchFacts,
+  dropWaitMs,
+  nextBranchStep,
+  provisioningMs,
+  restartMs,
+  restartMsMax,
+  type ServerFacts,
+  steadyMs,
+} from "./steps.ts";
 
 const server: ServerFacts = {
   ...{ taskId: "t1", wanted: true, nodeId: "n1", refused: null, state: "serving", problem: null, failsAgain: false },
@@ -9,7 +18,7 @@ const facts: BranchFacts = {
   ...{ status: "provisioning", sinceMs: 1_000, projectGone: false, suspended: false, nodeId: "n1", nodeGone: false },
   ...{ lastNodeId: "n1", servers: [server], tenantCurrent: true, rotating: false },
   ...{ readOnly: false, standsBy: true },
-  changing: false,
+  ...{ changing: false, serverFailures: 0 },
 };
 const leaving: ServerFacts = { ...server, wanted: false };
 const unplaced: ServerFacts = { ...server, nodeId: null, state: "starting", refused: { cordoned: 2 } };
@@ -74,7 +83,42 @@ describe("a branch that is ready", () => {
     {
       when: "its server failed a while ago",
       change: ready({ servers: [{ ...server, state: "failed", ageMs: restartMs }] }),
-      does: "removeServers",
+      does: "replaceServer",
+    },
+    {
+      when: "its server failed a while ago, as the one before",
+      change: ready({ servers: [{ ...server, state: "failed", ageMs: 2 * restartMs - 1 }], serverFailures: 1 }),
+      does: "wait",
+    },
+    {
+      when: "its server failed twice as long ago, as the one before",
+      change: ready({ servers: [{ ...server, state: "failed", ageMs: 2 * restartMs }], serverFailures: 1 }),
+      does: "replaceServer",
+    },
+    {
+      when: "its servers fail for a day",
+      change: ready({ servers: [{ ...server, state: "failed", ageMs: restartMsMax }], serverFailures: 300 }),
+      does: "replaceServer",
+    },
+    {
+      when: "its server answers after one that failed",
+      change: ready({ servers: [{ ...server, ageMs: steadyMs - 1 }], serverFailures: 1 }),
+      does: "wait",
+    },
+    {
+      when: "its server has served for a while after one that failed",
+      change: ready({ servers: [{ ...server, ageMs: steadyMs }], serverFailures: 1 }),
+      does: "noteSteady",
+    },
+    {
+      when: "its server is late after one that failed",
+      change: ready({ servers: [{ ...server, state: "starting", ageMs: steadyMs }], serverFailures: 1 }),
+      does: "wait",
+    },
+    {
+      when: "another password is to be, soon after a server failed",
+      change: ready({ servers: [{ ...server, ageMs: 1_000 }], serverFailures: 1, rotating: true }),
+      does: "rotate",
     },
     {
       when: "its server failed as the next one would",

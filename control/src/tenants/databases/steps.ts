@@ -49,6 +49,8 @@ export interface BranchFacts {
   readOnly: boolean;
   /** A server of it that is read-only takes nothing from the platform either. */
   standsBy: boolean;
+  /** How many servers of it have ended for good since one has served for `steadyMs`. */
+  serverFailures: number;
   /** It is on its way to another volume or server: whoever brings it there decides about its servers and its tenant. */
   changing: boolean;
 }
@@ -58,6 +60,10 @@ export type BranchStep =
   | { do: "pin"; nodeId: string }
   | { do: "startServer" }
   | { do: "removeServers"; taskIds: readonly string[] }
+  /** It has ended for good; another one is tried. */
+  | { do: "replaceServer"; taskId: string; reason: string }
+  /** What servers before it ended of is over. */
+  | { do: "noteSteady" }
   /** Role and database are made, or brought to what they should be. */
   | { do: "bringTenant" }
   /** Log in as the tenant; once that works, it is `ready`. */
@@ -77,6 +83,10 @@ export const provisioningMs = 300_000;
 export const dropWaitMs = 60_000;
 /** How long a server that failed is left alone before another one is tried. */
 export const restartMs = 30_000;
+/** The same when the ones before it failed as well: it doubles up to this, the longest that an agent waits to start anything again. */
+export const restartMsMax = 300_000;
+/** A server that serves so long after it was asked for does not fail as the ones before it did. */
+export const steadyMs = 60_000;
 
 const lostNode =
   "The machine that holds its data was declared lost. An operator can restore it from a copy (`svc admin db restore`); drop it to begin with an empty one.";
@@ -138,18 +148,25 @@ function provision({ sinceMs, tenantCurrent }: BranchFacts, server: ServerFacts)
   return { do: tenantCurrent ? "proveLogin" : "bringTenant" };
 }
 
-function maintain({ rotating, tenantCurrent }: BranchFacts, server: ServerFacts): BranchStep {
-  if (server.state === "failed") {
-    if (server.failsAgain) return { do: "fail", reason: `${failedReason(server)} ${seeTo}` };
-    return server.ageMs < restartMs
+function maintain({ rotating, tenantCurrent, serverFailures }: BranchFacts, server: ServerFacts): BranchStep {
+  const { taskId, state, ageMs } = server;
+  if (state === "failed") {
+    const reason = failedReason(server);
+    if (server.failsAgain) return { do: "fail", reason: `${reason} ${seeTo}` };
+    return ageMs < pauseMs(serverFailures)
       ? { do: "wait", for: "a moment before the next try" }
-      : { do: "removeServers", taskIds: [server.taskId] };
+      : { do: "replaceServer", taskId, reason };
   }
-  if (server.outgrown) return { do: "resizeServer", taskId: server.taskId };
-  if (!rotating && tenantCurrent) return { do: "end" };
-  if (server.state !== "serving") return { do: "wait", for: "the server to answer" };
+  if (server.outgrown) return { do: "resizeServer", taskId };
+  const hasFailed = serverFailures > 0;
+  if (hasFailed && state === "serving" && ageMs >= steadyMs) return { do: "noteSteady" };
+  if (!rotating && tenantCurrent) return hasFailed ? { do: "wait", for: "the server to be steady" } : { do: "end" };
+  if (state !== "serving") return { do: "wait", for: "the server to answer" };
   return { do: rotating ? "rotate" : "bringTenant" };
 }
+
+/** How long after a server was asked for another one takes its place, when so many before it have failed. */
+export const pauseMs = (failures: number): number => Math.min(restartMsMax, restartMs * 2 ** Math.min(failures, 10));
 
 const failedReason = ({ problem }: ServerFacts): string =>
   `The database server did not start${problem === null ? "" : `: ${problem}`}`;

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Channel, DatabaseEngine, DatabaseStatus } from "@svc/proto";
 import { sql } from "kysely";
-import { clearAlert, raiseAlert } from "../../fleet/alerts/raise.ts";
+import { type AlertPlace, clearAlert, raiseAlert } from "../../fleet/alerts/raise.ts";
 import { adminSecretAad, pendingSecretAad, tenantSecretAad } from "../../fleet/databases/secrets.ts";
 import { wakeDatabases } from "../../identity/plans/reconcile-databases.ts";
 import type { Db } from "../../stores/db/pool.ts";
@@ -76,6 +76,14 @@ export const wakeBranchesOf = (tx: Db, projectIds: readonly string[]): Promise<n
 
 const sinceNow = sql<Date>`clock_timestamp()`;
 
+/** What its owner is told of a branch that has no server which comes up. */
+export const failingAlert = ({
+  project_id: projectId,
+  channel: subject,
+}: Pick<Branch, "project_id" | "channel">): AlertPlace => ({
+  ...{ projectId, event: "databaseFailing", subject },
+});
+
 /** Moves a branch that is in `from`, and in which nothing has changed since. False: it is not any more. */
 export async function moveBranch(
   tx: Db,
@@ -90,8 +98,7 @@ export async function moveBranch(
     .returning(["project_id", "channel"])
     .executeTakeFirst();
   if (moved === undefined) return false;
-  const { project_id: projectId, channel: subject } = moved;
-  const alert = { projectId, event: "databaseFailing", subject } as const;
+  const alert = failingAlert(moved);
   if (to === "error") await raiseAlert(tx, { ...alert, detail: reason ?? "" });
   else if (to === "ready") await clearAlert(tx, alert);
   return true;

@@ -94,6 +94,8 @@ function branchEffects(deps: DatabaseWorkerDeps): Effects {
     pin: ({ branch }, { nodeId }) => rows.pin(branch, nodeId),
     startServer: ({ branch }) => rows.startServer(branch),
     removeServers: ({ branch }, { taskIds }) => rows.removeServers(branch, taskIds),
+    replaceServer: ({ branch }, { taskId, reason }) => rows.replaceServer(branch, taskId, reason),
+    noteSteady: ({ branch }) => rows.noteSteady(branch),
     bringTenant: (found, _step, signal) => bringTenant(found, signal),
 
     async proveLogin(found, _step, signal) {

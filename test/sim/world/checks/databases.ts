@@ -1,6 +1,7 @@
 import { labels } from "@svc/agent/engine/engine";
 import { openTenantPassword } from "@svc/control/fleet/databases/secrets";
 import { verifierOf } from "@svc/control/fleet/databases/verifier";
+import { pauseMs } from "@svc/control/tenants/databases/steps";
 import { volumeKey } from "@svc/control/tenants/databases/testing/memory/tables";
 import { databaseVolume } from "@svc/proto";
 import type { DatabaseProxyTable } from "@svc/proto/database-proxy";
@@ -172,7 +173,7 @@ export class DatabaseChecks extends Check implements ServerWitness {
         this.fail(is.end, `${id} is ready, and its data is gone`);
       return;
     }
-    const reason = this.reasonOf(machine, server);
+    const reason = this.reasonOf(row, machine, server);
     if (reason !== null) return;
     const isServing =
       server?.desired === "running" && world.nodes.some(({ docker }) => docker.isAnswering(`svc-p-${server.id}`));
@@ -182,12 +183,16 @@ export class DatabaseChecks extends Check implements ServerWitness {
   }
 
   /** Why a server may well not serve; null: no reason is known. */
-  private reasonOf(machine: AgentMachine, server: ReturnType<Tables["tasks"]["get"]>): string | null {
+  private reasonOf(
+    { server_failures: failures }: Branch,
+    machine: AgentMachine,
+    server: ReturnType<Tables["tasks"]["get"]>,
+  ): string | null {
     const { postgres, kernel, checks } = this.world;
     if (server === undefined) return null;
     if (server.nodeId === null) return server.refused === null ? null : "no room";
     if (server.desired !== "running") return "it is to be followed by another";
-    if (postgres.nowMs() - server.createdAt.getTime() < 60_000) return "it was asked for a moment ago";
+    if (postgres.nowMs() - server.createdAt.getTime() < pauseMs(failures) + 30_000) return "it was asked for a moment ago";
     if (kernel.nowMs - (checks.seen.placedAtMs.get(server.id) ?? 0) < 60_000) return "it was placed a moment ago";
     const record = machine.disk.state.placements.get(server.id);
     if (record !== undefined && record.memory.retryAtMs > machine.process.wallMs()) return "it waits after a failure";

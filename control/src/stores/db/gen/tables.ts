@@ -330,6 +330,7 @@ export interface DatabaseTable {
   keeper_secret: Nullable<Buffer>;
   keeper_at: Nullable<Date>;
   copies_looked_at: Nullable<Date>;
+  server_failures: Generated<number>;
 }
 
 export interface DatabaseBackupTable {

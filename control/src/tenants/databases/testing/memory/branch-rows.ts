@@ -78,6 +78,19 @@ export function memoryBranchRows(transact: Transact<DatabaseTables>): BranchRows
         notify(taskTopic);
         return true;
       })),
+    replaceServer: async (of, taskId) =>
+      void (await locked(of, ({ tables, notify }, { id, server_failures }) => {
+        if (tables.tasks.get(taskId)?.desired !== "running") return false;
+        tables.removeTasks([taskId]);
+        notify(taskTopic);
+        tables.branches.change(id, { server_failures: server_failures + 1 });
+        return true;
+      })),
+    noteSteady: async (of) =>
+      void (await locked(of, ({ tables }, { id }) => {
+        tables.branches.change(id, { server_failures: 0 });
+        return true;
+      })),
     proven: (read) =>
       locked(read, (tx, now) => isSameTenant(read, now) && moveBranch(tx, now.id, { from: now.status, to: "ready" })),
     refused: async (of) =>

@@ -123,7 +123,7 @@ export function insertBranch(
     },
     ...{ tenant_doubts: 0, role_connection_limit: null, read_only: false, size_bytes: null, connections: null },
     ...{ measured_at: null, created_at: tx.now, volume_bytes: null, sized_volume_bytes: null, read_only_soft: null },
-    ...{ generation: 1, keeper_secret: null, keeper_at: null, copies_looked_at: null },
+    ...{ generation: 1, keeper_secret: null, keeper_at: null, copies_looked_at: null, server_failures: 0 },
   });
 }
 
