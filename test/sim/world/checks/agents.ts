@@ -1,4 +1,5 @@
 import type { Chain, PlacementRecord, RunState } from "@svc/agent/journal/records";
+import { kindOf } from "@svc/agent/placements/kinds/index";
 import { startWithinMs } from "@svc/control/fleet/agents/node-session";
 import { type Assign, Desired, Observed, type PlacementStatus, RunPhase, type RunStatus } from "@svc/proto/node";
 import type { AgentMachine } from "../../machines/agent.ts";
@@ -39,8 +40,12 @@ export class AgentChecks extends Check implements ContainerWitness {
       if (isBack) this.fail(8, `${nodeId} goes back from revision ${chain.resultsIn} to ${assign.resultsIn}`);
       if (assign.leaderEpoch < chain.leaderEpoch) this.fail(8, `${nodeId} takes orders of an older leader`);
     } else if (assign.clusterEpoch < chain.clusterEpoch) this.fail(8, `${nodeId} goes back to an older cluster epoch`);
+    // What makes a backup or a build is no outage, and counts for nothing.
     const running = [...placements].filter(
-      ([, { status, placement }]) => status.observed === Observed.RUNNING && placement.desired < Desired.STOPPED,
+      ([, { status, placement }]) =>
+        kindOf(placement)?.isVisited === true &&
+        status.observed === Observed.RUNNING &&
+        placement.desired < Desired.STOPPED,
     );
     const stopped = new Set([
       ...assign.upserts.filter(({ desired }) => desired >= Desired.STOPPED).map(({ placementId }) => placementId),
