@@ -139,6 +139,39 @@ test("a branch whose data is gone is an error that says so, also when it was in 
   expect(await servers()).toMatchObject([{ desired: "removed" }]);
 });
 
+test("a database in use whose servers end one after another gets the next ever later, until one stays", async () => {
+  await work();
+  await observe({});
+  await work();
+  const failure = { code: "DATABASE_CRASH_LOOP", message: "Its disk is full.", exitCode: 1, oomKilled: false };
+  /** Its newest server was asked for so long ago. */
+  const wasAsked = (secondsAgo: number) =>
+    world.api.db
+      .updateTable("task")
+      .set({ created_at: new Date(Date.now() - secondsAgo * 1_000) })
+      .where("owner_id", "=", id)
+      .where("reaped_at", "is", null)
+      .execute();
+  for (const seconds of [30, 60, 120]) {
+    const taskId = await observe({ statusSeq: 2, observed: "failed", health: null, failure });
+    await wasAsked(seconds - 30);
+    expect(await work()).toBe("waits");
+    expect((await servers()).at(-1)).toMatchObject({ id: taskId, desired: "running" });
+    await wasAsked(seconds + 1);
+    expect(await work()).toBe("waits");
+    expect((await servers()).at(-1)).toMatchObject({ id: taskId, desired: "removed" });
+    await reap(taskId);
+    expect(await work()).toBe("waits");
+    expect((await servers()).at(-1)).toMatchObject({ desired: "running", pinned_to: node.id });
+  }
+  await observe({});
+  expect(await work()).toBe("waits");
+  expect(await branch()).toMatchObject({ status: "ready", server_failures: 3 });
+  await wasAsked(61);
+  expect(await work()).toEqual({ state: "done" });
+  expect(await branch()).toMatchObject({ status: "ready", server_failures: 0 });
+});
+
 test("a suspension ends the server, and a resumption starts another where the data is", async () => {
   const suspend = (suspended_at: Date | null) =>
     world.api.db
