@@ -119,11 +119,13 @@ export function branchLife(mutant: BranchMutant | null): Model<State> {
       nodeGone: state.isNodeGone,
       servers: servers.map(({ id, isWanted, nodeId: at, is, isReadOnly }) => ({
         ...{ taskId: id, wanted: isWanted, nodeId: at, refused: null, state: is, problem: null, failsAgain: false },
-        ...{ ageMs: longMs, outgrown: false },
+        ...{ ageMs: longMs, outgrown: false, isDown: false },
         readOnly: mutant === "leaves a server as it was started" ? isToBeReadOnly(tenantOf(state)) : isReadOnly,
       })),
       ...tenantOf(state),
-      ...{ changing: false, serverFailures: 0 },
+      changing: false,
+      // Whoever waits for a server that failed has noted that before.
+      serverFailures: servers.some(({ isWanted, is }) => isWanted && is === "failed") ? 1 : 0,
     };
   }
 

@@ -116,6 +116,7 @@ export function databaseChange(
         refused: null,
         problem: null,
         failsAgain: false,
+        isDown: false,
         ageMs: longMs,
         outgrown: false,
         readOnly: false,

@@ -188,6 +188,10 @@ export const healthStates = ["starting", "healthy", "unhealthy", "backoff"] as c
 export const isHealthy = (said: { observed: string | null; health: string | null } | null): boolean =>
   said?.observed === "running" && said.health === "healthy";
 
+/** It did serve, and its agent starts it again, or it does not answer: it may be well in a moment. */
+export const isFallenOver = (said: { observed: string | null; health: string | null } | null): boolean =>
+  said?.observed === "running" && (said.health === "backoff" || said.health === "unhealthy");
+
 /** Times are ISO 8601. */
 export const crashingValue = z.object({
   since: z.string(),

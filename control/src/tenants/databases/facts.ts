@@ -1,7 +1,7 @@
 import type { DatabaseFailureCode } from "@svc/proto";
 import { sql } from "kysely";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
-import { hasEnded, isHealthy } from "../../fleet/cluster/keys.ts";
+import { hasEnded, isFallenOver, isHealthy } from "../../fleet/cluster/keys.ts";
 import { type DatabaseTaskSpec, database } from "../../fleet/tasks/kinds/database.ts";
 import { planOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
@@ -161,6 +161,7 @@ function serverFacts(
     state: isServing ? "serving" : seen !== null && hasEnded(seen.observed) ? "failed" : "starting",
     problem: seen?.failure?.message ?? null,
     failsAgain: seen?.failure != null && lasting.has(seen.failure.code),
+    isDown: isFallenOver(seen),
     ageMs: task.age_ms,
     readOnly: serverSpecOf(task).readOnly,
     outgrown: task.memory_mb !== resources.memoryMb || task.cpu_millicores !== resources.cpuMillicores,

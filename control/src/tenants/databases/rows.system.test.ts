@@ -87,20 +87,25 @@ describe.each([
     expect((await stage.servers(id)).at(-1)).toMatchObject({ desired: "running", pinnedTo: nodeId, init: false });
   });
 
-  test("a server that failed is counted once, whoever replaces it, until one has served for a while", async () => {
+  test("that its server is down is noted once, and each that is replaced counts, until one serves", async () => {
     const { id, nodeId, taskId } = await ready();
-    await stage.rows.replaceServer(await read(id), taskId, "it did not start");
-    await stage.rows.replaceServer(await read(id), taskId, "it did not start");
-    expect(await read(id)).toMatchObject({ server_failures: 1 });
+    const failures = async () => (await read(id)).server_failures;
+    expect(await stage.rows.noteServing(await read(id))).toBe(false);
+    expect(await stage.rows.noteDown(await read(id), "it did not start")).toBe(true);
+    expect(await stage.rows.noteDown(await read(id), "it did not start")).toBe(false);
+    expect(await failures()).toBe(1);
+    await stage.rows.replaceServer(await read(id), taskId);
+    await stage.rows.replaceServer(await read(id), taskId);
+    expect(await failures()).toBe(2);
     expect(await stage.servers(id)).toMatchObject([{ desired: "removed" }]);
     await stage.reap(taskId);
     await stage.rows.startServer(await read(id));
     const next = must((await stage.servers(id)).at(-1)).id;
     await stage.place(next, nodeId);
-    await stage.rows.replaceServer(await read(id), next, "it did not start");
-    expect(await read(id)).toMatchObject({ server_failures: 2 });
-    await stage.rows.noteSteady(await read(id));
-    expect(await read(id)).toMatchObject({ server_failures: 0 });
+    await stage.rows.replaceServer(await read(id), next);
+    expect(await failures()).toBe(3);
+    expect(await stage.rows.noteServing(await read(id))).toBe(true);
+    expect(await failures()).toBe(0);
   });
 
   test("as long as a branch does not know where its data is, one that was placed is the last", async () => {

@@ -30,10 +30,12 @@ export interface BranchRows extends TenantRows {
   /** It gets a server, by the plan of its owner now, unless one is there that is not over; see `mayStartServer`. */
   startServer(of: BranchAt): Promise<void>;
   removeServers(of: BranchAt, taskIds: readonly string[]): Promise<void>;
-  /** A server that failed is to go, and is counted once. Its owner is told of the second in a row: one that is alone mends itself. */
-  replaceServer(of: BranchAt, taskId: string, reason: string): Promise<void>;
-  /** Its server serves: nothing that failed before counts any more. */
-  noteSteady(of: BranchAt): Promise<void>;
+  /** A server that failed is to go, and counts once. */
+  replaceServer(of: BranchAt, taskId: string): Promise<void>;
+  /** Its server is down, as far as nobody has said so: its owner is told. False: that is known. */
+  noteDown(of: BranchAt, reason: string): Promise<boolean>;
+  /** Its server serves again, and its owner is told that, too. */
+  noteServing(of: BranchAt): Promise<boolean>;
   /** Whoever has the password of `read` was let in: it is ready. False: it is not, since that is another one's by now. */
   proven(read: Branch): Promise<boolean>;
   /** Its own password is refused: whatever was made there is made again. */
@@ -81,21 +83,27 @@ export function branchRows(db: Db, images: Readonly<Record<DatabaseEngine, strin
 
     removeServers: async (of, taskIds) => void (await locked(of, (tx) => removeTasks(tx, taskIds))),
 
-    replaceServer: async (of, taskId, reason) =>
-      void (await locked(of, async (tx, branch) => {
+    replaceServer: async (of, taskId) =>
+      void (await locked(of, async (tx, { id, server_failures }) => {
         const task = await tx.selectFrom("task").select("desired").where("id", "=", taskId).executeTakeFirst();
         if (task?.desired !== "running") return;
         await removeTasks(tx, [taskId]);
-        const { id, server_failures: before } = branch;
-        await columns(tx, id, { server_failures: before + 1 });
-        if (before > 0) await raiseAlert(tx, { ...failingAlert(branch), detail: reason });
+        await columns(tx, id, { server_failures: server_failures + 1 });
       })),
 
-    noteSteady: async (of) =>
-      void (await locked(of, async (tx, branch) => {
+    noteDown: (of, detail) =>
+      locked(of, async (tx, branch) => {
+        if (branch.server_failures > 0) return false;
+        await columns(tx, branch.id, { server_failures: 1 });
+        await raiseAlert(tx, { ...failingAlert(branch), detail });
+      }),
+
+    noteServing: (of) =>
+      locked(of, async (tx, branch) => {
+        if (branch.server_failures === 0) return false;
         await columns(tx, branch.id, { server_failures: 0 });
         await clearAlert(tx, failingAlert(branch));
-      })),
+      }),
 
     proven: (read) =>
       locked(

@@ -7,12 +7,11 @@ import {
   restartMs,
   restartMsMax,
   type ServerFacts,
-  steadyMs,
 } from "./steps.ts";
 
 const server: ServerFacts = {
   ...{ taskId: "t1", wanted: true, nodeId: "n1", refused: null, state: "serving", problem: null, failsAgain: false },
-  ...{ ageMs: 1_000, outgrown: false, readOnly: false },
+  ...{ ageMs: 1_000, outgrown: false, readOnly: false, isDown: false },
 };
 const facts: BranchFacts = {
   ...{ status: "provisioning", sinceMs: 1_000, projectGone: false, suspended: false, nodeId: "n1", nodeGone: false },
@@ -79,20 +78,25 @@ describe("a branch that is ready", () => {
     { when: "all is well", change: ready({}), does: "end" },
     { when: "it is old", change: ready({ sinceMs: 1e12 }), does: "end" },
     { when: "its server is away for now", change: ready({ servers: [{ ...server, state: "starting" }] }), does: "end" },
-    { when: "its server just failed", change: ready({ servers: [{ ...server, state: "failed" }] }), does: "wait" },
+    { when: "its server failed", change: ready({ servers: [{ ...server, state: "failed" }] }), does: "noteDown" },
+    {
+      when: "its server just failed, and its owner knows",
+      change: ready({ servers: [{ ...server, state: "failed", ageMs: restartMs - 1 }], serverFailures: 1 }),
+      does: "wait",
+    },
     {
       when: "its server failed a while ago",
-      change: ready({ servers: [{ ...server, state: "failed", ageMs: restartMs }] }),
+      change: ready({ servers: [{ ...server, state: "failed", ageMs: restartMs }], serverFailures: 1 }),
       does: "replaceServer",
     },
     {
       when: "its server failed a while ago, as the one before",
-      change: ready({ servers: [{ ...server, state: "failed", ageMs: 2 * restartMs - 1 }], serverFailures: 1 }),
+      change: ready({ servers: [{ ...server, state: "failed", ageMs: 2 * restartMs - 1 }], serverFailures: 2 }),
       does: "wait",
     },
     {
       when: "its server failed twice as long ago, as the one before",
-      change: ready({ servers: [{ ...server, state: "failed", ageMs: 2 * restartMs }], serverFailures: 1 }),
+      change: ready({ servers: [{ ...server, state: "failed", ageMs: 2 * restartMs }], serverFailures: 2 }),
       does: "replaceServer",
     },
     {
@@ -101,24 +105,20 @@ describe("a branch that is ready", () => {
       does: "replaceServer",
     },
     {
-      when: "its server answers after one that failed",
-      change: ready({ servers: [{ ...server, ageMs: steadyMs - 1 }], serverFailures: 1 }),
+      when: "its server falls over again and again",
+      change: ready({ servers: [{ ...server, state: "starting", isDown: true }] }),
+      does: "noteDown",
+    },
+    {
+      when: "its server falls over again and again, and its owner knows",
+      change: ready({ servers: [{ ...server, state: "starting", isDown: true }], serverFailures: 1 }),
       does: "wait",
     },
+    { when: "its server serves again", change: ready({ serverFailures: 1 }), does: "noteServing" },
     {
-      when: "its server has served for a while after one that failed",
-      change: ready({ servers: [{ ...server, ageMs: steadyMs }], serverFailures: 1 }),
-      does: "noteSteady",
-    },
-    {
-      when: "its server is late after one that failed",
-      change: ready({ servers: [{ ...server, state: "starting", ageMs: steadyMs }], serverFailures: 1 }),
-      does: "wait",
-    },
-    {
-      when: "another password is to be, soon after a server failed",
-      change: ready({ servers: [{ ...server, ageMs: 1_000 }], serverFailures: 1, rotating: true }),
-      does: "rotate",
+      when: "another password is to be, and its server serves again",
+      change: ready({ serverFailures: 1, rotating: true }),
+      does: "noteServing",
     },
     {
       when: "its server failed as the next one would",
@@ -196,8 +196,8 @@ describe("a branch that holds more than its plan allows", () => {
       does: "proveLogin",
     },
     {
-      when: "its server just failed",
-      change: full({ servers: [{ ...readOnly, state: "failed" }] }),
+      when: "its server just failed, and its owner knows",
+      change: full({ servers: [{ ...readOnly, state: "failed" }], serverFailures: 1 }),
       does: "wait",
     },
     { when: "it is dropped", change: full({ status: "dropping", servers: [readOnly] }), does: "removeServers" },

@@ -16,6 +16,8 @@ export interface ServerFacts {
   problem: string | null;
   /** Another one in its place would fail in the same way, until somebody has seen to it. */
   failsAgain: boolean;
+  /** It did serve, and ends again and again, or answers no more: its agent starts it until it serves again. */
+  isDown: boolean;
   /** For how long it has been asked for. */
   ageMs: number;
   /** It may take other than its owner's plan gives by now. */
@@ -49,7 +51,7 @@ export interface BranchFacts {
   readOnly: boolean;
   /** A server of it that is read-only takes nothing from the platform either. */
   standsBy: boolean;
-  /** How many servers of it have ended for good since one has served for `steadyMs`. */
+  /** How many servers of it were found down, one after the other, since one has served; 0 unless its owner knows. */
   serverFailures: number;
   /** It is on its way to another volume or server: whoever brings it there decides about its servers and its tenant. */
   changing: boolean;
@@ -61,9 +63,10 @@ export type BranchStep =
   | { do: "startServer" }
   | { do: "removeServers"; taskIds: readonly string[] }
   /** It has ended for good; another one is tried. */
-  | { do: "replaceServer"; taskId: string; reason: string }
-  /** What servers before it ended of is over. */
-  | { do: "noteSteady" }
+  | { do: "replaceServer"; taskId: string }
+  /** Nobody can use it any more, and again. */
+  | { do: "noteDown"; reason: string }
+  | { do: "noteServing" }
   /** Role and database are made, or brought to what they should be. */
   | { do: "bringTenant" }
   /** Log in as the tenant; once that works, it is `ready`. */
@@ -85,8 +88,6 @@ export const dropWaitMs = 60_000;
 export const restartMs = 30_000;
 /** The same when the ones before it failed as well: it doubles up to this, the longest that an agent waits to start anything again. */
 export const restartMsMax = 300_000;
-/** A server that serves so long after it was asked for does not fail as the ones before it did. */
-export const steadyMs = 60_000;
 
 const lostNode =
   "The machine that holds its data was declared lost. An operator can restore it from a copy (`svc admin db restore`); drop it to begin with an empty one.";
@@ -150,26 +151,28 @@ function provision({ sinceMs, tenantCurrent }: BranchFacts, server: ServerFacts)
 
 function maintain({ rotating, tenantCurrent, serverFailures }: BranchFacts, server: ServerFacts): BranchStep {
   const { taskId, state, ageMs } = server;
+  const reason = failedReason(server);
+  if (state === "failed" && server.failsAgain) return { do: "fail", reason: `${reason} ${seeTo}` };
+  const isKnown = serverFailures > 0;
+  if (state === "serving" && isKnown) return { do: "noteServing" };
+  if ((state === "failed" || server.isDown) && !isKnown) return { do: "noteDown", reason };
   if (state === "failed") {
-    const reason = failedReason(server);
-    if (server.failsAgain) return { do: "fail", reason: `${reason} ${seeTo}` };
     return ageMs < pauseMs(serverFailures)
       ? { do: "wait", for: "a moment before the next try" }
-      : { do: "replaceServer", taskId, reason };
+      : { do: "replaceServer", taskId };
   }
   if (server.outgrown) return { do: "resizeServer", taskId };
-  const hasFailed = serverFailures > 0;
-  if (hasFailed && state === "serving" && ageMs >= steadyMs) return { do: "noteSteady" };
-  if (!rotating && tenantCurrent) return hasFailed ? { do: "wait", for: "the server to be steady" } : { do: "end" };
+  if (!rotating && tenantCurrent && !isKnown) return { do: "end" };
   if (state !== "serving") return { do: "wait", for: "the server to answer" };
   return { do: rotating ? "rotate" : "bringTenant" };
 }
 
-/** How long after a server was asked for another one takes its place, when so many before it have failed. */
-export const pauseMs = (failures: number): number => Math.min(restartMsMax, restartMs * 2 ** Math.min(failures, 10));
+/** How long after a server was asked for another one takes its place; `failures` counts it, and those before it. */
+export const pauseMs = (failures: number): number =>
+  Math.min(restartMsMax, restartMs * 2 ** Math.min(failures - 1, 10));
 
-const failedReason = ({ problem }: ServerFacts): string =>
-  `The database server did not start${problem === null ? "" : `: ${problem}`}`;
+const failedReason = ({ problem, isDown }: ServerFacts): string =>
+  `The database server ${isDown ? "does not answer" : "did not start"}${problem === null ? "" : `: ${problem}`}`;
 
 function lateReason({ nodeId, refused, state }: ServerFacts): string {
   if (nodeId === null) {

@@ -139,11 +139,12 @@ test("a branch whose data is gone is an error that says so, also when it was in 
   expect(await servers()).toMatchObject([{ desired: "removed" }]);
 });
 
-test("a database in use whose servers end one after another gets the next ever later, until one stays", async () => {
+const isFull = { code: "DATABASE_CRASH_LOOP", message: "Its disk is full.", exitCode: 1, oomKilled: false };
+
+test("a database in use whose servers end one after another gets the next ever later, until one serves", async () => {
   await work();
   await observe({});
   await work();
-  const failure = { code: "DATABASE_CRASH_LOOP", message: "Its disk is full.", exitCode: 1, oomKilled: false };
   /** Its newest server was asked for so long ago. */
   const wasAsked = (secondsAgo: number) =>
     world.api.db
@@ -153,7 +154,7 @@ test("a database in use whose servers end one after another gets the next ever l
       .where("reaped_at", "is", null)
       .execute();
   for (const seconds of [30, 60, 120]) {
-    const taskId = await observe({ statusSeq: 2, observed: "failed", health: null, failure });
+    const taskId = await observe({ statusSeq: 2, observed: "failed", health: null, failure: isFull });
     await wasAsked(seconds - 30);
     expect(await work()).toBe("waits");
     expect((await servers()).at(-1)).toMatchObject({ id: taskId, desired: "running" });
@@ -165,9 +166,21 @@ test("a database in use whose servers end one after another gets the next ever l
     expect((await servers()).at(-1)).toMatchObject({ desired: "running", pinned_to: node.id });
   }
   await observe({});
+  expect(await work()).toEqual({ state: "done" });
+  expect(await branch()).toMatchObject({ status: "ready", server_failures: 0 });
+});
+
+test("a database in use whose server falls over is known to be down until it serves again", async () => {
+  await work();
+  await observe({});
+  await work();
+  await observe({ statusSeq: 2, health: "backoff", failure: isFull });
   expect(await work()).toBe("waits");
-  expect(await branch()).toMatchObject({ status: "ready", server_failures: 3 });
-  await wasAsked(61);
+  expect(await branch()).toMatchObject({ status: "ready", server_failures: 1 });
+  await observe({ statusSeq: 3, health: "starting" });
+  expect(await work()).toBe("waits");
+  expect(await servers()).toMatchObject([{ desired: "running" }]);
+  await observe({ statusSeq: 4 });
   expect(await work()).toEqual({ state: "done" });
   expect(await branch()).toMatchObject({ status: "ready", server_failures: 0 });
 });

@@ -1,4 +1,4 @@
-import { databaseNames } from "@svc/proto";
+import { databaseNames, splitLastLines } from "@svc/proto";
 import { createWake } from "@svc/runtime/wake";
 import type { Fleet } from "../../fleet/cluster/fleet.ts";
 import { pendingSecretAad, tenantSecretAad } from "../../fleet/databases/secrets.ts";
@@ -94,8 +94,13 @@ function branchEffects(deps: DatabaseWorkerDeps): Effects {
     pin: ({ branch }, { nodeId }) => rows.pin(branch, nodeId),
     startServer: ({ branch }) => rows.startServer(branch),
     removeServers: ({ branch }, { taskIds }) => rows.removeServers(branch, taskIds),
-    replaceServer: ({ branch }, { taskId, reason }) => rows.replaceServer(branch, taskId, reason),
-    noteSteady: ({ branch }) => rows.noteSteady(branch),
+    replaceServer: ({ branch }, { taskId }) => rows.replaceServer(branch, taskId),
+    noteDown: async (found, { reason }) => {
+      if (await rows.noteDown(found.branch, reason)) say(found, "down", splitLastLines(reason).reason);
+    },
+    noteServing: async (found) => {
+      if (await rows.noteServing(found.branch)) say(found, "serving again");
+    },
     bringTenant: (found, _step, signal) => bringTenant(found, signal),
 
     async proveLogin(found, _step, signal) {

@@ -19,7 +19,7 @@ import {
 
 const server: ServerFacts = {
   ...{ taskId: "t1", wanted: true, nodeId: "n1", refused: null, state: "serving", problem: null, failsAgain: false },
-  ...{ ageMs: 60_000, outgrown: false, readOnly: false },
+  ...{ ageMs: 60_000, outgrown: false, readOnly: false, isDown: false },
 };
 const copy: CopyFacts = {
   state: "following",

@@ -86,11 +86,18 @@ export function memoryBranchRows(transact: Transact<DatabaseTables>): BranchRows
         tables.branches.change(id, { server_failures: server_failures + 1 });
         return true;
       })),
-    noteSteady: async (of) =>
-      void (await locked(of, ({ tables }, { id }) => {
+    noteDown: (of) =>
+      locked(of, ({ tables }, { id, server_failures }) => {
+        if (server_failures > 0) return false;
+        tables.branches.change(id, { server_failures: 1 });
+        return true;
+      }),
+    noteServing: (of) =>
+      locked(of, ({ tables }, { id, server_failures }) => {
+        if (server_failures === 0) return false;
         tables.branches.change(id, { server_failures: 0 });
         return true;
-      })),
+      }),
     proven: (read) =>
       locked(read, (tx, now) => isSameTenant(read, now) && moveBranch(tx, now.id, { from: now.status, to: "ready" })),
     refused: async (of) =>
