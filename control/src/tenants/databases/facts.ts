@@ -159,7 +159,7 @@ function serverFacts(
     nodeId: task.node_id,
     refused: task.refused,
     state: isServing ? "serving" : seen !== null && hasEnded(seen.observed) ? "failed" : "starting",
-    problem: seen?.failure?.message ?? null,
+    problem: seen?.failure ? saidOfIt(seen.failure.message) : null,
     failsAgain: seen?.failure != null && lasting.has(seen.failure.code),
     isDown: isFallenOver(seen),
     ageMs: task.age_ms,
@@ -167,6 +167,9 @@ function serverFacts(
     outgrown: task.memory_mb !== resources.memoryMb || task.cpu_millicores !== resources.cpuMillicores,
   };
 }
+
+/** Nodes call whatever they run an app. */
+const saidOfIt = (message: string): string => message.replace(/^The app /, "it ");
 
 /** What a server was asked for with. */
 export const serverSpecOf = ({ spec }: Pick<Task, "spec">): DatabaseTaskSpec => database.spec.parse(spec);

@@ -96,10 +96,13 @@ test.each(["postgres", "mariadb"] as const)("a branch of %s is ready once its te
 
 test("a server that fails is an error with its reason, and the next try is where the data is", async () => {
   await work();
-  const failure = { code: "DATABASE_CRASH_LOOP", message: "The server kept exiting.", exitCode: 1, oomKilled: false };
+  const failure = { code: "DATABASE_CRASH_LOOP", message: "The app kept exiting.", exitCode: 1, oomKilled: false };
   const taskId = await observe({ observed: "failed", health: null, failure });
   expect(await work()).toEqual({ state: "done" });
-  expect(await branch()).toMatchObject({ status: "error", reason: expect.stringMatching(/kept exiting/) });
+  expect(await branch()).toMatchObject({
+    status: "error",
+    reason: "The database server did not start: it kept exiting.",
+  });
   expect(await servers()).toMatchObject([{ desired: "removed" }]);
   await reap(taskId);
   await retryBranch(world.api.db, id);

@@ -96,7 +96,9 @@ function branchEffects(deps: DatabaseWorkerDeps): Effects {
     removeServers: ({ branch }, { taskIds }) => rows.removeServers(branch, taskIds),
     replaceServer: ({ branch }, { taskId }) => rows.replaceServer(branch, taskId),
     noteDown: async (found, { reason }) => {
-      if (await rows.noteDown(found.branch, reason)) say(found, "down", splitLastLines(reason).reason);
+      // The last lines of its log are for whoever reads that.
+      const why = splitLastLines(reason).reason;
+      if (await rows.noteDown(found.branch, why)) say(found, "down", why);
     },
     noteServing: async (found) => {
       if (await rows.noteServing(found.branch)) say(found, "serving again");
