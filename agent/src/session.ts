@@ -220,7 +220,7 @@ async function hello({ clock, journal, engine, machine, engineWatch, describe }:
     version,
     ...facts,
     platform: { os: "linux", architecture: process.arch === "x64" ? "amd64" : process.arch },
-    persistedRevision: chain.resultsIn,
+    persistedRevision: chain.beginsAnew ? "" : chain.resultsIn,
     engine: await describeEngine({ clock, engine, engineWatch }),
   };
 }

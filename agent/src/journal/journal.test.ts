@@ -24,7 +24,7 @@ const aRecord = (placementId: string) => {
     new Date(0),
   );
 };
-const chain = { clusterEpoch: 1n, leaderEpoch: 12345678901234567890n, resultsIn: "42" };
+const chain = { clusterEpoch: 1n, leaderEpoch: 12345678901234567890n, resultsIn: "42", beginsAnew: false };
 
 const aRun = () => ({
   offer: create(RunOfferSchema, { attemptId: "a.1", command: "x", env: { SECRET: "s3cret" } }),
@@ -105,7 +105,7 @@ test("another identity starts with an empty journal", () => {
   expect(journal.listPlacements()).toHaveLength(1);
   journal.claim("c/n2/1");
   expect(journal.listPlacements()).toEqual([]);
-  expect(journal.chain()).toEqual({ clusterEpoch: 0n, leaderEpoch: 0n, resultsIn: "" });
+  expect(journal.chain()).toEqual({ clusterEpoch: 0n, leaderEpoch: 0n, resultsIn: "", beginsAnew: false });
 });
 
 test("images are remembered per owner, the newest use first", () => {

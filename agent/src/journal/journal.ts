@@ -169,14 +169,16 @@ function createJournal(db: DatabaseSync, { seal: first, renew, unreadable }: Sea
   return {
     unreadable,
     chain() {
-      const { clusterEpoch = "0", leaderEpoch = "0", resultsIn = "" } = parseChain(findPlain(chainSetting));
-      return { clusterEpoch: BigInt(clusterEpoch), leaderEpoch: BigInt(leaderEpoch), resultsIn };
+      const known = parseChain(findPlain(chainSetting));
+      const { clusterEpoch = "0", leaderEpoch = "0", resultsIn = "", beginsAnew = false } = known;
+      return { clusterEpoch: BigInt(clusterEpoch), leaderEpoch: BigInt(leaderEpoch), resultsIn, beginsAnew };
     },
     commitAssignment({ chain, placements, forgotten }) {
       const text = JSON.stringify({
         clusterEpoch: chain.clusterEpoch.toString(),
         leaderEpoch: chain.leaderEpoch.toString(),
         resultsIn: chain.resultsIn,
+        beginsAnew: chain.beginsAnew,
       });
       atomically(() => {
         sql.saveSetting.run(chainSetting, text);
@@ -259,7 +261,10 @@ function toPlacementRecord(row: Record<string, unknown>, message: Uint8Array): P
   };
 }
 
-function parseChain(value: string | null): { clusterEpoch?: string; leaderEpoch?: string; resultsIn?: string } {
+/** Of an agent of before anything may be missing. */
+function parseChain(
+  value: string | null,
+): Partial<Record<"clusterEpoch" | "leaderEpoch" | "resultsIn", string> & { beginsAnew: boolean }> {
   return value === null ? {} : JSON.parse(value);
 }
 

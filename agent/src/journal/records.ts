@@ -4,7 +4,10 @@ import type { Placement, PlacementStatus, RunOffer } from "@svc/proto/node";
 export interface Chain {
   clusterEpoch: bigint;
   leaderEpoch: bigint;
+  /** The newest that is in force: nothing older is taken over any more. */
   resultsIn: string;
+  /** Everything is to be named again before anything continues it. */
+  beginsAnew: boolean;
 }
 
 /** What the agent has to remember of a placement besides what it reports. */

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { apply, type Held } from "./apply.ts";
 
-const chain = { clusterEpoch: 1n, leaderEpoch: 5n, resultsIn: "100" };
+const chain = { clusterEpoch: 1n, leaderEpoch: 5n, resultsIn: "100", beginsAnew: false };
 
 const aHeld = (changes: Partial<Held> = {}): Held => ({
   epoch: 1n,
@@ -55,6 +55,25 @@ test.each([
   },
 ])("when $when: $outcome", ({ changes, outcome }) => {
   expect(apply(chain, new Map(), anAssign(changes)).outcome).toBe(outcome);
+});
+
+// A control whose view is behind would have it begin again what was removed since.
+test.each([
+  { when: "a change continues the chain", changes: {}, outcome: "resync" },
+  {
+    when: "a complete set is older than the chain",
+    changes: { kind: Assign_Kind.COMPLETE, appliesTo: "", resultsIn: "99" },
+    outcome: "refuse",
+  },
+  {
+    when: "a complete set repeats the chain",
+    changes: { kind: Assign_Kind.COMPLETE, appliesTo: "", resultsIn: "100" },
+    outcome: "accept",
+  },
+])("while everything is to be named again, when $when: $outcome", ({ changes, outcome }) => {
+  const application = apply({ ...chain, beginsAnew: true }, new Map(), anAssign(changes));
+  expect(application.outcome).toBe(outcome);
+  if (application.outcome === "accept") expect(application.chain.beginsAnew).toBe(false);
 });
 
 test("what a complete set does not name is an orphan and is not stopped", () => {

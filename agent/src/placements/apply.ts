@@ -65,8 +65,9 @@ export function apply(chain: Chain, held: ReadonlyMap<string, Held>, assign: Ass
   if (isOlder) return { outcome: "refuse", reason: "from an older epoch" };
   const isNewCluster = assign.clusterEpoch > chain.clusterEpoch;
   const isComplete = assign.kind === Assign_Kind.COMPLETE;
-  if (!isComplete && (isNewCluster || assign.appliesTo !== chain.resultsIn)) {
-    return { outcome: "resync", reason: `changes on top of ${assign.appliesTo}, while ${chain.resultsIn} is in force` };
+  if (!isComplete && (isNewCluster || chain.beginsAnew || assign.appliesTo !== chain.resultsIn)) {
+    const inForce = chain.beginsAnew ? "everything is to be named again" : `${chain.resultsIn} is in force`;
+    return { outcome: "resync", reason: `changes on top of ${assign.appliesTo}, while ${inForce}` };
   }
   if (isComplete && !isNewCluster && isBefore(assign.resultsIn, chain.resultsIn)) {
     return { outcome: "refuse", reason: `revision ${assign.resultsIn} is older than ${chain.resultsIn}` };
@@ -93,7 +94,7 @@ export function apply(chain: Chain, held: ReadonlyMap<string, Held>, assign: Ass
   const named = new Set([...assign.upserts.map((placement) => placement.placementId), ...removes]);
   return {
     outcome: "accept",
-    chain: { clusterEpoch: assign.clusterEpoch, leaderEpoch: assign.leaderEpoch, resultsIn: assign.resultsIn },
+    chain: { ...newest(assign), beginsAnew: false },
     upserts: upserts.map((placement) => forward(held.get(placement.placementId), placement)),
     removes,
     orphans: isComplete ? [...held.keys()].filter((id) => !named.has(id)) : [],
@@ -101,6 +102,8 @@ export function apply(chain: Chain, held: ReadonlyMap<string, Held>, assign: Ass
     rejects,
   };
 }
+
+const newest = ({ clusterEpoch, leaderEpoch, resultsIn }: Assign) => ({ clusterEpoch, leaderEpoch, resultsIn });
 
 function refusal(held: Held | undefined, placement: Placement): string | null {
   if (!idPattern.test(placement.placementId)) return "malformed id";

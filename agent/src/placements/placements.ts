@@ -141,7 +141,7 @@ export function createPlacements(options: {
     (record) => kindOf(record.placement)?.rebootsWith === "grant" && record.memory.grantedIn !== bootId,
   );
   const askAgain = (): void =>
-    journal.commitAssignment({ chain: { ...journal.chain(), resultsIn: "" }, placements: [], forgotten: [] });
+    journal.commitAssignment({ chain: { ...journal.chain(), beginsAnew: true }, placements: [], forgotten: [] });
   if (waits) askAgain();
   const grants = createGrants({
     clock,

@@ -18,7 +18,7 @@ export class DiskFull extends Error {
 }
 
 const emptyHeld = (): Held => ({
-  chain: { clusterEpoch: 0n, leaderEpoch: 0n, resultsIn: "" },
+  chain: { clusterEpoch: 0n, leaderEpoch: 0n, resultsIn: "", beginsAnew: false },
   placements: new Map(),
   runs: new Map(),
   settings: new Map(),

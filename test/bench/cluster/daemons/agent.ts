@@ -77,7 +77,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
   const instanceId = randomUUID();
   const all = new Map<string, Kept>();
   const runs = new Map<string, Run>();
-  let chain = { clusterEpoch: 0n, leaderEpoch: 0n, resultsIn: "" };
+  let chain = { clusterEpoch: 0n, leaderEpoch: 0n, resultsIn: "", beginsAnew: false };
   let nextPort = 20_000;
   /** Of the session that has its Welcome. */
   let present: Send<Request> | null = null;
