@@ -127,7 +127,10 @@ function watchRounds(world: World, { fleet, leadership, rows }: Pick<PublisherDe
         told.everything ||= before.everything && !(isSettled && lookedAt === null);
         for (const id of before.projects)
           if (!isSettled || (lookedAt !== null && !lookedAt.has(id))) told.projects.add(id);
-        if (lookedAt === null) saidThen = isSettled && said() === saidBefore ? saidBefore : null;
+        const isAsBefore = said() === saidBefore;
+        if (lookedAt === null) saidThen = isSettled && isAsBefore ? saidBefore : null;
+        // A look at some hosts has brought them to what was said meanwhile, whatever is said by the next look at all.
+        else if (!isAsBefore || saidBefore !== saidThen) saidThen = null;
       }
       if (own.lookedAt !== null || saidThen === null || hadSaid !== saidThen || before.everything) return;
       judge(own.changed.filter((host) => !before.projects.has(projectOf(host)) && !told.projects.has(projectOf(host))));
