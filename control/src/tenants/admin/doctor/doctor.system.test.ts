@@ -234,6 +234,25 @@ test("a change that keeps a tenant out for long is found, with the database that
   });
 });
 
+test("a database that nobody can use is found: its server is down, or it is in error", async () => {
+  const { db } = api;
+  const project = await api.newProject(await api.newUser());
+  const databaseId = await newBranch(api, project);
+  const name = `production database of ${project.slug}`;
+  const told = async () => {
+    const { status, detail, more } = (await ask()).check("databases");
+    return { status, text: [detail, ...more].find((line) => line.includes(name)) };
+  };
+  const set = (change: { server_failures?: number; status?: "error" | "ready"; reason?: string | null }) =>
+    db.updateTable("database").set(change).where("id", "=", databaseId).execute();
+  await set({ server_failures: 1 });
+  expect(await told()).toEqual({ status: "fail", text: expect.stringContaining("does not serve") });
+  await set({ status: "error", reason: "Its data is gone." });
+  expect(await told()).toEqual({ status: "fail", text: expect.stringContaining("is in error: Its data is gone.") });
+  await set({ status: "ready", reason: null, server_failures: 0 });
+  expect((await told()).text).toBeUndefined();
+});
+
 test("a check that never ends is given up, and the others have their say", async () => {
   const looks = createLooks(api.context);
   // Known beforehand: a second may be too little for Postgres, too.

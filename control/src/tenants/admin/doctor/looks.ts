@@ -12,8 +12,14 @@ import { createBucket, placeOf } from "../../../stores/s3/bucket.ts";
 import { probeBucket } from "../../../stores/s3/probe.ts";
 import type { TenantContext } from "../../context.ts";
 import { judgeOffsite } from "./databases/offsite.ts";
-import { judgeChanges, judgeCopies, judgeUnknownVolumes } from "./databases/rules.ts";
-import { readChangeHealth, readCopyHealth, readOffsiteHealth, readUnknownVolumes } from "./databases/store.ts";
+import { judgeChanges, judgeCopies, judgeServers, judgeUnknownVolumes } from "./databases/rules.ts";
+import {
+  readChangeHealth,
+  readCopyHealth,
+  readDownDatabases,
+  readOffsiteHealth,
+  readUnknownVolumes,
+} from "./databases/store.ts";
 import { judgeDomains } from "./domains/rules.ts";
 import { readDomainHealth } from "./domains/store.ts";
 import { judgeContent, judgeOpenEtcd, judgePlaintext } from "./exposure.ts";
@@ -130,14 +136,15 @@ export function createLooks({ config, db, fleet, registry, operators, clock, ran
     jobs: async () => judgeJobs(await readJobHealth(db)),
     domains: async () => judgeDomains(await readDomainHealth(db), serversOf(config.domains.dnsServers).length),
     async databases() {
-      const [copies, changes, unknown, offsite] = await Promise.all([
+      const [down, copies, changes, unknown, offsite] = await Promise.all([
+        readDownDatabases(db),
         readCopyHealth(db),
         readChangeHealth(db),
         readUnknownVolumes(db),
         lookOffsite(),
       ]);
       return [
-        ...[...judgeCopies(copies), ...judgeChanges(changes), ...judgeUnknownVolumes(unknown)],
+        ...[...judgeServers(down), ...judgeCopies(copies), ...judgeChanges(changes), ...judgeUnknownVolumes(unknown)],
         ...[...offsite, ...judgePlaintext(plaintext, "s3")],
       ];
     },

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type ChangeHealth, judgeChanges, judgeUnknownVolumes } from "./rules.ts";
+import { type ChangeHealth, judgeChanges, judgeServers, judgeUnknownVolumes } from "./rules.ts";
 
 test("volumes that nobody knows are told of by node, with their names", () => {
   const names = ["svc-db-5a1d0c3700004000", "svc-dbcopy-5a1d0c3700004000"];
@@ -7,6 +7,25 @@ test("volumes that nobody knows are told of by node, with their names", () => {
     { status: "warn", text: `node-2 has 2 volumes of databases that nobody knows: ${names.join(" and ")}.` },
   ]);
   expect(judgeUnknownVolumes([])).toEqual([]);
+});
+
+test("a database that nobody can use is told of, with why and where", () => {
+  const database = { project: "shop", channel: "production", node: "node-2" };
+  expect(judgeServers([])).toEqual([]);
+  expect(judgeServers([{ ...database, reason: null }])).toMatchObject([
+    {
+      status: "fail",
+      text: "The server of the production database of shop does not serve.",
+      hint: expect.stringContaining("node-2"),
+    },
+  ]);
+  expect(judgeServers([{ ...database, reason: "Its data is gone." }])).toMatchObject([
+    {
+      status: "fail",
+      text: "The production database of shop is in error: Its data is gone.",
+      hint: expect.stringContaining("shop/production"),
+    },
+  ]);
 });
 
 test.each<{ when: string; change: Pick<ChangeHealth, "state" | "seconds">; count: number }>([

@@ -76,6 +76,29 @@ export const judgeUnknownVolumes = (nodes: readonly UnknownVolumes[]): Finding[]
     ),
   );
 
+/** A branch that nobody can use. */
+export interface DownDatabase {
+  project: string;
+  channel: string;
+  /** Of the machine that has its data; null: nobody knows one. */
+  node: string | null;
+  /** Why it is in error; null: it is not, but its server does not serve. */
+  reason: string | null;
+}
+
+export const judgeServers = (databases: readonly DownDatabase[]): Finding[] =>
+  databases.map(({ project, channel, node, reason }) =>
+    reason === null
+      ? fail(
+          `The server of the ${channel} database of ${project} does not serve.`,
+          `Look at its log and its disk on ${node ?? "its machine"}: it is started again until it does.`,
+        )
+      : fail(
+          `The ${channel} database of ${project} is in error: ${reason}`,
+          `See \`svc admin db show ${project}/${channel}\`.`,
+        ),
+  );
+
 /** A restore, a move or an upgrade of a branch, from when its tenant is kept out on. */
 export interface ChangeHealth {
   project: string;

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Db } from "../../../../stores/db/pool.ts";
 import type { OffsiteHealth } from "./offsite.ts";
-import type { ChangeHealth, CopyHealth, UnknownVolumes } from "./rules.ts";
+import type { ChangeHealth, CopyHealth, DownDatabase, UnknownVolumes } from "./rules.ts";
 
 interface Row {
   project: string;
@@ -48,6 +48,18 @@ export async function readCopyHealth(db: Db): Promise<CopyHealth[]> {
             ...{ lagSeconds: row.lag_seconds, ageSeconds: row.age_seconds ?? 0 },
           },
   }));
+}
+
+/** Of all that are on the air. */
+export async function readDownDatabases(db: Db): Promise<DownDatabase[]> {
+  const { rows } = await sql<DownDatabase>`
+    select project.slug as project, database.channel, node.name as node,
+      case database.status when 'error' then coalesce(database.reason, 'nobody says why.') end as reason
+    from database join project on project.id = database.project_id left join node on node.id = database.node_id
+    where (database.status = 'error' or (database.status = 'ready' and database.server_failures > 0))
+      and project.suspended_at is null and project.deleting_at is null
+    order by project.slug, database.channel limit ${branchesMax}`.execute(db);
+  return rows;
 }
 
 /** Of all that are under way and may keep a tenant out, the longest first. */
