@@ -127,6 +127,26 @@ describe.each([
     expect((await query("select 1")).given.rows).toEqual([[1]]);
   });
 
+  test("keeps a tenant out again and again, and the log stays where it is for a reader that the server does not know", async () => {
+    // What a copy has of it is told by its own node, seconds later; how far one of Postgres has come, its server says itself.
+    if (isPostgres) return;
+    const { database, role, password } = branch;
+    const freeze = async () =>
+      (await runner.ask(branch.target, "freeze", { role, slot: null, waitMs: 0 })).given.position;
+    const letIn = () =>
+      runner.ask(branch.target, "createTenant", {
+        ...{ database, role, connectionLimit: 7 },
+        verifier: verifierFor(engine, password),
+      });
+    const first = await freeze();
+    expect(await freeze()).toBe(first);
+    await letIn();
+    expect((await query("select 1")).given.rows).toEqual([[1]]);
+    expect(await freeze()).not.toBe(first);
+    await expect(query("select 1")).rejects.toMatchObject({ code: "DATABASE_NOT_READY" });
+    await letIn();
+  });
+
   test("measures a branch", async () => {
     const { database, role } = branch;
     const filler = isPostgres

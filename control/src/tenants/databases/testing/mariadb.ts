@@ -21,7 +21,7 @@ export async function startMariadb(): Promise<TestServer> {
   const password = await layData("mariadb", dir, makeData);
   const socket = join(dir, "mysqld.sock");
   const open = [`--socket=${socket}`, "--skip-networking", "--local-infile=0", `--secure-file-priv=${files}`];
-  const child = spawnProgram([...serverOver(dir), ...open], {
+  const child = spawnProgram([...serverOver(dir), ...open, "--log-bin=binlog"], {
     cwd: dir,
     env: {},
     stdio: ["ignore", "ignore", "ignore"],
@@ -50,7 +50,7 @@ const serverOver = (dir: string): Argv => [
   ...["--pdeathsig", "KILL", ...serverRights, "--", getProgram("mariadbd")],
   ...["--no-defaults", `--datadir=${join(dir, "data")}`, `--lc-messages-dir=${share}`],
   ...["--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M"],
-  ...["--performance-schema=off", "--skip-log-bin"],
+  "--performance-schema=off",
 ];
 
 async function makeData(dir: string, password: string): Promise<void> {
@@ -69,5 +69,5 @@ async function makeData(dir: string, password: string): Promise<void> {
     `create user ${admin};`,
     `grant all on *.* to '${adminUser}'@'%' with grant option;\n`,
   ].join("\n");
-  await run([...serverOver(dir), "--bootstrap"], { input, cwd: dir, env: {} });
+  await run([...serverOver(dir), "--skip-log-bin", "--bootstrap"], { input, cwd: dir, env: {} });
 }

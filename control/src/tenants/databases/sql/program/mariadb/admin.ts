@@ -91,7 +91,11 @@ export async function openMariadbAdmin(line: Duplex, login: Login): Promise<Admi
     // Nothing is kept for those who read its log.
     releaseSlots: async () => 0,
     async freeze({ role }) {
-      await run(`alter user '${role}'@'%' account lock`);
+      // It is said again until a copy is known to have everything: each `alter` is one more thing in the log for it to have.
+      const [user] = await run(
+        `select json_extract(Priv, '$.account_locked') from mysql.global_priv where User = '${role}' and Host = '%'`,
+      );
+      if (user?.[0] !== "true") await run(`alter user '${role}'@'%' account lock`);
       await endClients(role);
       const [row] = await run("select @@global.gtid_binlog_pos");
       return { position: String(row?.[0] ?? "") };
