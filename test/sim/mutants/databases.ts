@@ -73,6 +73,24 @@ export const databaseMutants = {
       },
     },
   },
+  D9: {
+    breaks: "a copy on a better machine takes the place of the one before without having what that one has",
+    foundBySeed: 31,
+    patches: { isFollowing: () => () => true },
+  },
+  D10: {
+    breaks: "the copy on a worse machine ends as soon as one is begun on a better one",
+    foundBySeed: 31,
+    patches: {
+      nextCopiesStep: (real) => (facts) => {
+        const [keeper, successor] = (["keeper", "successor"] as const).map((purpose) =>
+          facts.copies.find((copy) => copy.purpose === purpose),
+        );
+        if (keeper === undefined || successor === undefined) return real(facts);
+        return { do: "end", copyId: keeper.id, purpose: "keeper", why: "there is a better one" };
+      },
+    },
+  },
   D11: {
     breaks: "the volume of a dropped database goes before its time",
     foundBySeed: 1_003,

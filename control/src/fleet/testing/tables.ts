@@ -80,6 +80,8 @@ export interface MemoryNode {
   drainDeadline: Date | null;
   quarantinedAt: Date | null;
   diskFull: boolean;
+  /** What operators say where it is; absent: nothing. */
+  zone?: string;
   readonly createdAt: Date;
   /** When it last came; null: it never did. */
   seenAt: Date | null;

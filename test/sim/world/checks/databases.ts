@@ -84,7 +84,7 @@ export class DatabaseChecks extends Check implements ServerWitness {
   }
 
   onCopyRemoved(copyId: string, machineId: string): void {
-    this.world.checks.changes.onCopyRemoved(copyId, machineId);
+    this.world.checks.copies.onRemoved(copyId, machineId);
   }
 
   onServes = ({ server }: Container): void => {
@@ -192,7 +192,8 @@ export class DatabaseChecks extends Check implements ServerWitness {
     if (server === undefined) return null;
     if (server.nodeId === null) return server.refused === null ? null : "no room";
     if (server.desired !== "running") return "it is to be followed by another";
-    if (postgres.nowMs() - server.createdAt.getTime() < pauseMs(failures) + 30_000) return "it was asked for a moment ago";
+    if (postgres.nowMs() - server.createdAt.getTime() < pauseMs(failures) + 30_000)
+      return "it was asked for a moment ago";
     if (kernel.nowMs - (checks.seen.placedAtMs.get(server.id) ?? 0) < 60_000) return "it was placed a moment ago";
     const record = machine.disk.state.placements.get(server.id);
     if (record !== undefined && record.memory.retryAtMs > machine.process.wallMs()) return "it waits after a failure";
