@@ -21,7 +21,7 @@ export const databaseMutants = {
   },
   D4: {
     breaks: "data that is missing is made anew, also for a database that was in use",
-    foundBySeed: 1_081,
+    foundBySeed: 1_093,
     patches: {
       databaseTask:
         (real) =>
@@ -33,7 +33,7 @@ export const databaseMutants = {
   },
   D5: {
     breaks: "the volume that a database had before a change goes as soon as it has the next one",
-    foundBySeed: 10,
+    foundBySeed: 25,
     patches: {
       volumesToRemove: (real) => (volumes) =>
         real(
@@ -98,7 +98,7 @@ export const databaseMutants = {
   },
   D12: {
     breaks: "the server of a database that moves ends before the copy has everything",
-    foundBySeed: 9,
+    foundBySeed: 17,
     patches: {
       nextChangeStep: (real) => (facts) =>
         real(facts.copy === null ? facts : { ...facts, copy: { ...facts.copy, hasFrozen: true } }),
