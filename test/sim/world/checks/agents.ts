@@ -39,8 +39,10 @@ export class AgentChecks extends Check implements ContainerWitness {
       if (isBack) this.fail(8, `${nodeId} goes back from revision ${chain.resultsIn} to ${assign.resultsIn}`);
       if (assign.leaderEpoch < chain.leaderEpoch) this.fail(8, `${nodeId} takes orders of an older leader`);
     } else if (assign.clusterEpoch < chain.clusterEpoch) this.fail(8, `${nodeId} goes back to an older cluster epoch`);
+    // Whoever keeps a copy is nobody's to visit: it goes on from what is on the disk.
     const running = [...placements].filter(
-      ([, { status, placement }]) => status.observed === Observed.RUNNING && placement.desired < Desired.STOPPED,
+      ([, { status, placement }]) =>
+        placement.spec.case !== "keeper" && status.observed === Observed.RUNNING && placement.desired < Desired.STOPPED,
     );
     const stopped = new Set([
       ...assign.upserts.filter(({ desired }) => desired >= Desired.STOPPED).map(({ placementId }) => placementId),
