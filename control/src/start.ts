@@ -74,6 +74,7 @@ import { fetchWork } from "./tenants/databases/copies/offsite/fetch/store.ts";
 import { fetchWorker } from "./tenants/databases/copies/offsite/fetch/worker.ts";
 import type { OpenCopyFiles } from "./tenants/databases/copies/offsite/node-files.ts";
 import { createOffsiteCopies } from "./tenants/databases/copies/offsite/round.ts";
+import { copyRows } from "./tenants/databases/copies/rows.ts";
 import { copiesWorker } from "./tenants/databases/copies/worker.ts";
 import { createFindReadyBranch } from "./tenants/databases/find-ready.ts";
 import { proofWork } from "./tenants/databases/proofs/store.ts";
@@ -475,7 +476,9 @@ export function workGroups({
     {
       concurrency: copiesAtOnce,
       handlers: {
-        [copiesKind]: copiesWorker({ ...databases, isWanted: config.databases.copies === "auto" }),
+        [copiesKind]: copiesWorker({
+          ...{ ...databases, rows: copyRows(db, databases.images), isWanted: config.databases.copies === "auto" },
+        }),
         [proofWork]: proofWorker({ ...databases, sql }),
       },
     },

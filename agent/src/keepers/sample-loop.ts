@@ -1,12 +1,11 @@
 import type { CopySample } from "@svc/proto/node";
 import type { Clock } from "@svc/runtime/clock";
 import { sleep } from "@svc/runtime/sleep";
-import { measureVolume } from "../databases/volume-size.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { PlacementRecord } from "../journal/records.ts";
 import type { Log } from "../log.ts";
+import type { Machine } from "../node/machine.ts";
 import { isTerminal } from "../placements/view.ts";
-import { findCopyStatus } from "./read-status.ts";
 import { copySample, isNews } from "./samples.ts";
 
 /** A move waits for what a copy has, and nobody can write meanwhile. */
@@ -18,6 +17,7 @@ const [tellEveryLooks, keeperLooksMs] = [30, 2_000];
 export async function copySampleLoop(options: {
   clock: Clock;
   engine: Pick<Engine, "listDatabaseVolumes">;
+  machine: Pick<Machine, "findCopyStatus" | "measureVolume">;
   list(): PlacementRecord[];
   /** How often keepers look around; null: as often as they do by themselves. */
   copyLookMs: number | null;
@@ -25,7 +25,7 @@ export async function copySampleLoop(options: {
   signal: AbortSignal;
   log: Log;
 }): Promise<void> {
-  const { clock, engine, signal, log } = options;
+  const { clock, engine, machine, signal, log } = options;
   const tellEveryMs = tellEveryLooks * (options.copyLookMs ?? keeperLooksMs);
   const told = new Map<string, CopySample>();
   let sizes = new Map<string, number>();
@@ -39,7 +39,7 @@ export async function copySampleLoop(options: {
     const measured = new Map<string, number>();
     for (const id of copyIds) {
       const path = paths.get(id);
-      if (path !== undefined) measured.set(id, await measureVolume(path).catch(() => sizes.get(id) ?? 0));
+      if (path !== undefined) measured.set(id, await machine.measureVolume(path).catch(() => sizes.get(id) ?? 0));
     }
     sizes = measured;
   };
@@ -54,7 +54,7 @@ export async function copySampleLoop(options: {
     const samples: CopySample[] = [];
     for (const id of copyIds) {
       const path = paths.get(id);
-      const status = path === undefined ? null : await findCopyStatus(path);
+      const status = path === undefined ? null : await machine.findCopyStatus(path);
       if (status === null) continue;
       const sample = copySample(id, status, { at, bytes: sizes.get(id) ?? 0 });
       if (isTime || isNews(told.get(id), sample)) samples.push(sample);

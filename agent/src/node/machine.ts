@@ -3,9 +3,11 @@ import type { Clock } from "@svc/runtime/clock";
 import { layCopyDoor, removeOtherCopyDoors } from "../databases/copy-door.ts";
 import { probeDatabase } from "../databases/probe.ts";
 import { laySocketDir } from "../databases/socket-dir.ts";
+import { measureVolume } from "../databases/volume-size.ts";
 import type { Owner } from "../engine/engine.ts";
 import { type Probe, probe } from "../health/probe.ts";
 import { type TcpTables, tcpTablesOf } from "../health/sockets.ts";
+import { findCopyStatus } from "../keepers/read-status.ts";
 import { isPortFree } from "../network/ports.ts";
 import { type Gates, gateFiles } from "../runs/gate-files.ts";
 import { readBootId } from "./boot-id.ts";
@@ -25,6 +27,9 @@ export interface Machine {
   layCopyDoor: typeof layCopyDoor;
   /** Removes the directories of the doors of all copies of databases but these. */
   removeOtherCopyDoors(owner: Owner, copyIds: readonly string[]): Promise<void>;
+  /** What the keeper of a copy told last, and what a volume takes; both by the volume's directory. */
+  findCopyStatus: typeof findCopyStatus;
+  measureVolume: typeof measureVolume;
   /** The directory of a database's socket as its server needs it; see `laySocketDir`. */
   laySocketDir: typeof laySocketDir;
   /** Whether the server behind a socket takes sessions. */
@@ -45,6 +50,8 @@ export const thisMachine = (clock: Clock): Machine => ({
   tcpTables: tcpTablesOf,
   layCopyDoor,
   removeOtherCopyDoors,
+  findCopyStatus,
+  measureVolume,
   laySocketDir,
   probeDatabase: (server, timeoutMs, signal) => probeDatabase({ clock, ...server }, timeoutMs, signal),
   probe: (upstream, path, timeoutMs, signal) => probe(clock, upstream, path, timeoutMs, signal),

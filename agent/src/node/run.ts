@@ -109,7 +109,7 @@ export async function runNode(options: {
       report: async (samples) => void (await client().reportDatabases({ samples }, { signal, timeoutMs: 10_000 })),
     }),
     copySampleLoop({
-      ...{ clock, engine, list: placements.list, copyLookMs: config.copyLookMs, signal, log },
+      ...{ clock, engine, machine, list: placements.list, copyLookMs: config.copyLookMs, signal, log },
       report: async (copies) => void (await client().reportDatabases({ copies }, { signal, timeoutMs: 10_000 })),
     }),
     watchStorage({

@@ -100,7 +100,6 @@ export function virtualAdmin({ world, process }: Replica): DatabaseAdmin {
     volume.role = { ...role, by: process, life, atMs: kernel.nowMs };
     kernel.note(() => `${volume.name}: its role has another password by ${process.id}`);
   };
-  const absent = () => Promise.reject(new Error("nobody asks that of a server here"));
 
   return {
     createTenant: (target, { verifier, connectionLimit }, signal) =>
@@ -130,10 +129,20 @@ export function virtualAdmin({ world, process }: Replica): DatabaseAdmin {
         volume.ended += 1;
         kernel.note(() => `${volume.name}: its role is kept out by ${process.id}`);
         const copies = world.nodes.flatMap(({ docker }) => [...docker.databases.copies]);
-        const follower = slot === null ? undefined : copies.find(([id]) => copySlot(id) === slot)?.[1];
+        const follower = slot === null ? undefined : copies.find(([id]) => copySlot(id) === slot)?.[1].whole;
         return { position: positionOf(server.engine, volume.last), isCopied: follower?.last === volume.last };
       }),
-    ...{ bringKeeper: absent, releaseSlots: absent },
+    bringKeeper: (target, { verifier }, signal) =>
+      ask(target, signal, (volume, server) => {
+        writable(server);
+        volume.keeper = verifier;
+      }),
+    releaseSlots: (target, { slots }, signal) =>
+      ask(target, signal, (volume) => {
+        const known = [...volume.slots].filter((id) => slots.includes(copySlot(id)));
+        for (const id of known) volume.slots.delete(id);
+        return known.length;
+      }),
   };
 }
 

@@ -8,13 +8,19 @@ import { EtcdError, LeadershipLost, UnknownOutcome } from "@svc/control/stores/e
 import type { Leadership } from "@svc/control/stores/etcd/index";
 import { leadNightlyBackups } from "@svc/control/tenants/databases/backups/schedule/nightly";
 import { memoryNightRows } from "@svc/control/tenants/databases/testing/memory/backup-rows";
+import { memoryCopyRound } from "@svc/control/tenants/databases/testing/memory/copy-rows";
 import { leadJobs } from "@svc/control/tenants/jobs/leading";
 import { memoryJobRows } from "@svc/control/tenants/jobs/testing/memory/job-rows";
+import { runLoop } from "@svc/runtime/loop";
+import { createWake } from "@svc/runtime/wake";
 import { virtualClock, virtualRandom } from "../kernel/ports.ts";
 import { virtualLog } from "../machines/log.ts";
 import { DatabaseError } from "../stores/postgres.ts";
 import type { Replica } from "./replica.ts";
 import { transactOf } from "./transact.ts";
+
+/** As in `control/src/leader.ts`. */
+const copiesMs = 5_000;
 
 /** Sites have no password here. */
 const gateSecret = Buffer.alloc(32);
@@ -39,7 +45,12 @@ export async function lead(replica: Replica, leadership: Leadership): Promise<vo
       ...{ gateSecret, clusterEpoch, log, heardBy },
     }),
     ...(world.plan.hasDatabases
-      ? [leadNightlyBackups({ clock, rows: memoryNightRows(transact), random, leadership, log, heardBy })]
+      ? [
+          leadNightlyBackups({ clock, rows: memoryNightRows(transact), random, leadership, log, heardBy }),
+          runLoop({ clock, signal: leadership.signal, wake: createWake(clock), periodMs: copiesMs, onError }, () =>
+            memoryCopyRound(transact, { isWanted: true }),
+          ),
+        ]
       : []),
     leadJobs({ clock, rows: memoryJobRows(transact), etcd, fleet, leadership, listener, log, heardBy }),
   ]);

@@ -4,13 +4,14 @@ import type { StreamLoads, StreamRows } from "@svc/control/fleet/daemons/streams
 import { tableOf } from "@svc/control/fleet/database-tables/table";
 import { usesOf } from "@svc/control/fleet/database-tables/tables";
 import { volumesToRemove } from "@svc/control/fleet/database-volumes/rules";
-import { openTenantPassword } from "@svc/control/fleet/databases/secrets";
+import { openKeeperPassword, openTenantPassword } from "@svc/control/fleet/databases/secrets";
 import type { RecoveryRows } from "@svc/control/fleet/recovery/rows";
 import type { NodeIdentityRow } from "@svc/control/fleet/sessions/identity";
 import type { TaskRecord } from "@svc/control/fleet/sessions/outbox";
 import type { SessionRows } from "@svc/control/fleet/sessions/rows";
 import { type BackupTaskSpec, backup } from "@svc/control/fleet/tasks/kinds/backup";
 import { type DatabaseTaskSpec, database } from "@svc/control/fleet/tasks/kinds/database";
+import { type KeeperTaskSpec, keeper } from "@svc/control/fleet/tasks/kinds/keeper";
 import type { OpenAttempt } from "@svc/control/fleet/tasks/owners/owner";
 import { branchesOfNode, volumesOfNode } from "@svc/control/tenants/databases/testing/memory/loads";
 import { openStatuses } from "@svc/proto";
@@ -185,6 +186,18 @@ function backupPlacement({ backups, branches }: Tables, task: TaskRow, spec: Bac
   });
 }
 
+/** What a node is told of a copy that it is to keep. */
+function keeperPlacement({ branches }: Tables, task: TaskRow, spec: KeeperTaskSpec): Placement | null {
+  const branch = branches.rows.get(spec.databaseId);
+  if (branch === undefined) return null;
+  const { projectId, ownerKind, ownerId, channel, specHash } = task;
+  const owner = { id: ownerId, password: () => openKeeperPassword(virtualSecrets, branch) };
+  return create(PlacementSchema, {
+    ...{ projectId, ownerKind, ownerId, channel, specHash },
+    spec: keeper.forNode(spec, { owner } as never),
+  });
+}
+
 /** What streams tell daemons. */
 export const virtualLoads = (ask: Ask, { views, now }: { views: ClusterViews; now(): Date }): StreamLoads => ({
   placement: (placementId) =>
@@ -193,6 +206,7 @@ export const virtualLoads = (ask: Ask, { views, now }: { views: ClusterViews; no
       if (task === undefined) return null;
       if (task.server !== null) return serverPlacement(tables, task, task.server);
       if (task.backup !== null) return backupPlacement(tables, task, task.backup);
+      if (task.keeper !== null) return keeperPlacement(tables, task, task.keeper);
       const { projectId, ownerId: deploymentId, specHash } = task;
       return create(PlacementSchema, {
         ...{ projectId, deploymentId, ownerKind: "deployment", ownerId: deploymentId, channel: "production" },

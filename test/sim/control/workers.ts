@@ -1,3 +1,4 @@
+import { copiesKind } from "@svc/control/fleet/databases/checks";
 import { databaseKind } from "@svc/control/identity/plans/reconcile-databases";
 import { EtcdError, UnknownOutcome } from "@svc/control/stores/etcd/errors";
 import { memoryWorkRows } from "@svc/control/stores/work/testing/memory";
@@ -6,9 +7,11 @@ import { backupWork } from "@svc/control/tenants/databases/backups/store";
 import { backupWorker } from "@svc/control/tenants/databases/backups/worker";
 import { changeKind } from "@svc/control/tenants/databases/changes/store";
 import { changeWorker } from "@svc/control/tenants/databases/changes/worker";
+import { copiesWorker } from "@svc/control/tenants/databases/copies/worker";
 import { memoryBackupRows } from "@svc/control/tenants/databases/testing/memory/backup-rows";
 import { memoryBranchRows } from "@svc/control/tenants/databases/testing/memory/branch-rows";
 import { memoryChangeRows } from "@svc/control/tenants/databases/testing/memory/change-rows";
+import { memoryCopyRows } from "@svc/control/tenants/databases/testing/memory/copy-rows";
 import { databaseWorker } from "@svc/control/tenants/databases/worker";
 import { lifecycleWorker } from "@svc/control/tenants/deployments/lifecycle/worker";
 import { retireWorker } from "@svc/control/tenants/deployments/retire/worker";
@@ -31,6 +34,7 @@ const deploysAtOnce = 6;
 const otherWorkAtOnce = 4;
 const databasesAtOnce = 3;
 const changesAtOnce = 2;
+const copiesAtOnce = 2;
 const drainMs = 5_000;
 
 /** The work of one life of a replica. Nothing is built here. */
@@ -46,6 +50,7 @@ export function startWork(replica: Replica): void {
     backup: backupWorker({ ...ports, rows: memoryBackupRows(transact), registry: world.artifacts.client(scope) }),
     database: databaseWorker({ ...ports, ...servers, rows: memoryBranchRows(transact) }),
     change: changeWorker({ ...ports, ...servers, rows: memoryChangeRows(transact) }),
+    copies: copiesWorker({ ...ports, ...servers, rows: memoryCopyRows(transact), isWanted: true }),
   };
   const watched = (handler: WorkHandler) => watchedBy(process.onUncaught, handler);
   startWorkers({
@@ -54,6 +59,7 @@ export function startWork(replica: Replica): void {
       { concurrency: deploysAtOnce, handlers: { deploy: watched(handlers.deploy) } },
       { concurrency: databasesAtOnce, handlers: { [databaseKind]: watched(handlers.database) } },
       { concurrency: changesAtOnce, handlers: { [changeKind]: watched(handlers.change) } },
+      { concurrency: copiesAtOnce, handlers: { [copiesKind]: watched(handlers.copies) } },
       {
         concurrency: otherWorkAtOnce,
         handlers: {

@@ -2,6 +2,7 @@ import { createClient } from "@connectrpc/connect";
 import { EngineError } from "@svc/agent/engine/errors";
 import { createImages } from "@svc/agent/images/images";
 import type { Journal } from "@svc/agent/journal/journal";
+import { copySampleLoop } from "@svc/agent/keepers/sample-loop";
 import { openLogStream } from "@svc/agent/logs/log-stream";
 import { createMetrics } from "@svc/agent/metrics/metrics";
 import { createNetworks } from "@svc/agent/network/networks";
@@ -23,6 +24,7 @@ import { Disk, DiskFull, virtualJournal } from "./disk.ts";
 import { Docker } from "./docker.ts";
 import { virtualEngine } from "./engine.ts";
 import { Gate } from "./gate.ts";
+import { serverBehind } from "./keepers.ts";
 import { virtualLog } from "./log.ts";
 import { virtualMachine } from "./sights.ts";
 import { urlOf, virtualTransport } from "./uplink.ts";
@@ -85,6 +87,10 @@ export class AgentMachine {
     };
     this.docker = new Docker(world.kernel, this.process, machineId, world.checks.agents);
     this.docker.removesEndedRuns = !world.footing.keepsRunContainers;
+    this.docker.reach = ({ databaseId, copyId }) => {
+      const found = serverBehind(world, this, databaseId, { purpose: "copy", copyId });
+      return found && { volume: found.volume, atMs: world.postgres.nowMs() };
+    };
     this.disk = new Disk(world.kernel, this.process);
     this.gate = new Gate(world.kernel, this.docker.databases.random);
     this.gate.onTable = (before, now) => world.checks.databases.onTable(this, before, now);
@@ -173,6 +179,11 @@ export class AgentMachine {
       lookEveryMs: 10_000,
     });
     void Promise.all(runWork(work, { clock, tools, isolation, onTurn() {}, signal, log }));
+    if (world.plan.hasDatabases)
+      void copySampleLoop({
+        ...{ clock, engine, machine, list: work.placements.list, copyLookMs: null, signal, log },
+        report: async (copies) => void (await client().reportDatabases({ copies }, { signal, timeoutMs: 10_000 })),
+      });
     this.readiness = { connected: false };
     await converse({
       ...{ clock, random, endpoints, journal, machine, metrics, readiness: this.readiness, signal, log },

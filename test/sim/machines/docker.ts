@@ -3,12 +3,13 @@ import { heldBack } from "@svc/agent/runs/gate";
 import type { Kernel, Process, Scope } from "../kernel/kernel.ts";
 import { createAnswer, enter } from "../kernel/ports.ts";
 import { type Dump, writeDump } from "./dumps.ts";
-import { DatabaseServers, type ServerMade, type ServerWitness } from "./servers.ts";
+import { type Keeper, keepCopy } from "./keepers.ts";
+import { DatabaseServers, type ServerMade, type ServerWitness, type Volume } from "./servers.ts";
 
 /** What a container is made with. */
 export interface Made {
   name: string;
-  kind: "serve" | "run" | "database" | "dump";
+  kind: "serve" | "run" | "database" | "dump" | "keeper";
   /** The placement or the attempt. */
   id: string;
   labels: Readonly<Record<string, string>>;
@@ -23,6 +24,8 @@ export interface Made {
   server?: ServerMade;
   /** Of what reads one out. */
   dump?: Dump;
+  /** Of what keeps a copy of one. */
+  keeper?: Keeper;
 }
 
 export type Container = Made & {
@@ -82,6 +85,8 @@ export class Docker {
   deafUntilMs = 0;
   /** Until then it refuses some of what it is told. */
   failingUntilMs = 0;
+  /** The server that a keeper comes to through its door, and what time it is there; null: it is let in to none. */
+  reach: (keeper: Keeper) => { volume: Volume; atMs: number } | null = () => null;
   /** Ports at which programs of others listen. */
   readonly foreignPorts = new Set<number>();
   removesEndedRuns = false;
@@ -170,6 +175,7 @@ export class Docker {
       "docker create",
       () => {
         if (made.server !== undefined) this.databases.provide(made.server);
+        else if (made.keeper !== undefined) this.databases.provideCopy(made.keeper.copyId, made.keeper.engine);
         else if (made.dump === undefined && !this.images.has(made.image))
           throw new EngineError("not-found", `No such image: ${made.image}`);
         if (this.containers.has(made.name)) throw new EngineError("conflict", "the name is taken");
@@ -227,6 +233,7 @@ export class Docker {
           this.databases.begin(container, container.server, (code) => this.exit(container, code, "exited"));
         if (container.dump !== undefined)
           writeDump(this, container, container.dump, (code) => this.exit(container, code, "exited"));
+        if (container.keeper !== undefined) keepCopy(this, container, container.keeper);
         this.tell(name);
       },
       80,
@@ -352,7 +359,7 @@ export class Docker {
 
   // ------------------------------------------------------------------ faults
 
-  crashProgram(index: number, of: "serve" | "database" | "dump" = "serve"): void {
+  crashProgram(index: number, of: "serve" | "database" | "dump" | "keeper" = "serve"): void {
     const running = [...this.containers.values()].filter(({ state, kind }) => state === "running" && kind === of);
     const container = running[index % Math.max(running.length, 1)];
     if (container !== undefined) this.exit(container, 1, "exited");

@@ -6,6 +6,7 @@ import {
   type DumpContainerSpec,
   type Engine,
   type Container as EngineContainer,
+  type KeeperContainerSpec,
   labels,
 } from "@svc/agent/engine/engine";
 import { EngineError } from "@svc/agent/engine/errors";
@@ -21,12 +22,19 @@ export interface Owner {
   nodeId: string;
 }
 
+/** Names of those that a container has. */
+const volumesOf = ({ server, keeper }: Container): string[] => [
+  ...(server === undefined ? [] : [server.volume]),
+  ...(server?.restore == null ? [] : [copyVolume(server.restore)]),
+  ...(keeper === undefined ? [] : [copyVolume(keeper.copyId)]),
+];
+
 /** The directory of a container's gate, by which the agent finds it. */
 export const gateOf = ({ instance }: Container): string => `/gates/${instance}`;
 
 /**
  * The agent's door to its machine's engine in the virtual world, for one life of the agent: what `createDockerEngine` is in the
- * real one. It has containers of apps, of runs and of databases' servers, their volumes, images and networks; of builds and copies there are none.
+ * real one. It has containers of apps, of runs and of databases' servers, their volumes, images and networks; of builds there are none.
  */
 export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner: Owner, address: string): Engine {
   const { process } = docker;
@@ -89,6 +97,13 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
     limits: { memoryMb: spec.memoryMb, cpuMillicores: spec.cpuMillicores, pidsLimit: spec.pidsLimit },
     dump: { databaseId, password: Object.values(env)[0] ?? "", said: [], waiting: new Set() },
   });
+  const madeKeeper = ({ copyId, databaseId, engine, password, ...spec }: KeeperContainerSpec): Made => ({
+    ...{ name: spec.name, kind: "keeper", id: spec.labels[labels.placement] ?? "", image: spec.image },
+    labels: { ...spec.labels, ...marks, [labels.kind]: "keeper", [labels.database]: databaseId },
+    ...{ network: "", port: 0, command: "", reserved: spec.reserved },
+    limits: { memoryMb: spec.memoryMb, cpuMillicores: spec.cpuMillicores, pidsLimit: spec.pidsLimit },
+    keeper: { copyId, databaseId, engine, password },
+  });
   const create = async (spec: Made): Promise<void> => {
     try {
       await withDeadline(clock, "create container", slowMs, () => docker.create(scope, spec));
@@ -134,6 +149,7 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
         throw new EngineError("not-found", "there is no such volume");
       await create(madeServer(spec));
     },
+    createKeeperContainer: (spec) => create(madeKeeper(spec)),
     startContainer: (name) => withDeadline(clock, "start container", slowMs, () => docker.start(scope, name)),
     limitContainer: (name, limits, reserved) =>
       order(
@@ -246,7 +262,7 @@ export function virtualEngine(clock: Clock, scope: Scope, docker: Docker, owner:
         "remove volume",
         slowMs,
         () => {
-          if (docker.only(({ server }) => server?.volume === name) !== undefined) return false;
+          if (docker.only((container) => volumesOf(container).includes(name)) !== undefined) return false;
           docker.databases.remove(name);
           return true;
         },
@@ -297,12 +313,11 @@ function unless(signal: AbortSignal, work: Promise<void>): Promise<void> {
 }
 
 const nothing = (): never => {
-  throw new Error("of builds and copies there are none here");
+  throw new Error("of builds and proofs there are none here");
 };
 
-/** Whatever is of builds and copies. */
+/** Whatever is of builds, proofs and pictures. */
 const absent = {
-  createKeeperContainer: nothing,
   startProof: nothing,
   startBrowser: nothing,
   provideCopyVolume: nothing,

@@ -38,11 +38,15 @@ export interface Role {
   atMs: number;
 }
 
-/** What somebody who keeps a copy has of a volume; null: nothing whole yet. */
+/** What is in the volume of a copy. */
 export interface Copied {
-  last: Write | null;
-  role: Role | null;
-  atMs: number;
+  readonly engine: DatabaseEngine;
+  /** The server's log since then, or since the copies before, is here. */
+  hasBegun: boolean;
+  /** The oldest first; `untilMs`: the log that goes with it ends there. */
+  bases: readonly { number: number; atMs: number; untilMs: number | null }[];
+  /** Everything of a server until then; null: there is nothing whole yet. */
+  whole: (Pick<Volume, "last" | "role" | "keeper"> & { atMs: number }) | null;
 }
 
 /** The data of one database on one machine: it outlives every container, and is on the disk. */
@@ -54,6 +58,10 @@ export interface Volume {
   hasData: boolean;
   /** Null: it was never made. */
   role: Role | null;
+  /** What those log in with who keep copies; null: nobody told it. */
+  keeper: string | null;
+  /** Copies that the server keeps its log for. */
+  readonly slots: Set<string>;
   /** The newest that is in it. */
   last: Write | null;
   /** Sessions of its role were ended so often. */
@@ -84,7 +92,7 @@ const brokenCode = 1;
 export class DatabaseServers {
   readonly volumes = new Map<string, Volume>();
   /** Copies of databases of other machines, by id. */
-  readonly copies = new Map<string, Copied | null>();
+  readonly copies = new Map<string, Copied>();
   /** The containers that have the lock of a volume, by its name. */
   private readonly holders = new Map<string, Container>();
   /** When the start was that a server serves since, by instance. */
@@ -104,8 +112,13 @@ export class DatabaseServers {
 
   /** As the engine does for a container that is made. */
   provide({ volume: name, databaseId, generation }: ServerMade): void {
-    const empty = { hasData: false, role: null, last: null, ended: 0 };
-    if (!this.volumes.has(name)) this.volumes.set(name, { name, databaseId, generation, ...empty });
+    const empty = { hasData: false, role: null, keeper: null, last: null, ended: 0 };
+    if (!this.volumes.has(name)) this.volumes.set(name, { name, databaseId, generation, slots: new Set(), ...empty });
+  }
+
+  /** The same for the keeper of a copy. */
+  provideCopy(copyId: string, engine: DatabaseEngine): void {
+    if (!this.copies.has(copyId)) this.copies.set(copyId, { engine, hasBegun: false, bases: [], whole: null });
   }
 
   remove(name: string): void {
@@ -150,10 +163,10 @@ export class DatabaseServers {
       if (volume === undefined || (!server.init && server.restore === null)) return exit(missingCode);
       then(random.between(300, 6_000), "data is made", () => {
         if (server.restore !== null) {
-          const copied = this.copies.get(server.restore) ?? null;
-          if (copied === null) return exit(brokenCode);
-          const { last, role } = copied;
-          Object.assign(volume, { hasData: true, last, role: role && { ...role } });
+          const whole = this.copies.get(server.restore)?.whole ?? null;
+          if (whole === null) return exit(brokenCode);
+          const { last, role, keeper } = whole;
+          Object.assign(volume, { hasData: true, last, keeper, role: role && { ...role } });
           this.witness.onRestored(volume, this.machineId);
           return serve();
         }

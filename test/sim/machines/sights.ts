@@ -3,6 +3,7 @@ import type { Scope } from "../kernel/kernel.ts";
 import { createAnswer } from "../kernel/ports.ts";
 import type { Container, Docker } from "./docker.ts";
 import { gateOf } from "./engine.ts";
+import { copyStatus } from "./keepers.ts";
 
 /** How long a look at the machine itself takes. */
 const lookMs = 0.2;
@@ -72,6 +73,8 @@ export function virtualMachine(scope: Scope, docker: Docker, bootId: string): Ma
     },
     layCopyDoor: () => look("door of a copy", () => {}),
     removeOtherCopyDoors: async () => {},
+    findCopyStatus: (path) => look("status of a copy", () => copyStatus(docker, path)),
+    measureVolume: () => look("size of a volume", () => 1),
     probe(upstream, path, timeoutMs, signal) {
       const answer = createAnswer<{ healthy: boolean; seen: string; hint: string }>(scope);
       const port = Number(upstream.split(":").at(-1));

@@ -1,10 +1,16 @@
 import { create, type DescMessage, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Transport } from "@connectrpc/connect";
+import { storeCopySample } from "@svc/control/tenants/databases/testing/memory/copy-rows";
+import type { ReportDatabasesRequest } from "@svc/proto/node";
 import type { Endpoints } from "@svc/uplink";
-import type { Scope } from "../kernel/kernel.ts";
+import type { Replica } from "../control/replica.ts";
+import { transactOf } from "../control/transact.ts";
+import type { Process, Scope } from "../kernel/kernel.ts";
 import { createAnswer, enter } from "../kernel/ports.ts";
 import type { World } from "../world/world.ts";
 import type { Message, Stream, StreamEvents } from "./connection.ts";
+
+const callTimeoutMs = 10_000;
 
 /** The name of a replica as an address, and back. */
 export const urlOf = (replica: string): string => `https://${replica}.test:7443`;
@@ -29,7 +35,11 @@ export function virtualTransport(
   const { process } = scope;
   const refused = (): ConnectError => new ConnectError("nobody is there", Code.Unavailable);
 
-  const call = <T>(name: string, signal: AbortSignal | undefined, reply: () => T): Promise<T> => {
+  const call = <T>(
+    name: string,
+    { signal, timeoutMs }: { signal: AbortSignal | undefined; timeoutMs: number | undefined },
+    reply: (replica: Replica) => T | Promise<T>,
+  ): Promise<T> => {
     const answer = createAnswer<T>(scope);
     const stop = (): void => answer.reject(new ConnectError("canceled", Code.Canceled), 0, "call ends");
     if (signal?.aborted) stop();
@@ -45,7 +55,18 @@ export function virtualTransport(
       delayMs,
       name,
       () => {
-        if (replica?.process.alive === true && replica.isReady) return answer.resolve(reply(), 0, name);
+        if (replica?.process.alive === true && replica.isReady) {
+          const said = reply(replica);
+          if (!(said instanceof Promise)) return answer.resolve(said, 0, name);
+          // It may die over it, and then it never says anything.
+          scope.after(timeoutMs ?? callTimeoutMs, "call ends", () =>
+            answer.reject(new ConnectError("no answer in time", Code.DeadlineExceeded), 0, name),
+          );
+          return void said.then(
+            (value) => answer.resolve(value, 1, name),
+            (error: unknown) => answer.reject(ConnectError.from(error), 1, name),
+          );
+        }
         endpoints.moveOn(url);
         answer.reject(refused(), 0, name);
       },
@@ -55,12 +76,14 @@ export function virtualTransport(
   };
 
   return {
-    async unary(method, signal, _timeoutMs, _header, input) {
+    async unary(method, signal, timeoutMs, _header, input) {
       const reply = replies[method.localName];
       if (reply === undefined) throw new ConnectError(`${method.name} is not known here`, Code.Unimplemented);
-      const message = await call(method.name, signal, () =>
-        create(method.output, reply(create(method.input, input) as never) as MessageInitShape<typeof method.output>),
-      );
+      const outputOf = (said: object) => create(method.output, said as MessageInitShape<typeof method.output>);
+      const message = await call(method.name, { signal, timeoutMs }, (replica) => {
+        const said = reply(create(method.input, input) as never, replica, process.id);
+        return said instanceof Promise ? said.then(outputOf) : outputOf(said);
+      });
       return { stream: false, service: method.parent, method, header: new Headers(), trailer: new Headers(), message };
     },
     async stream(method, signal, _timeoutMs, _header, input) {
@@ -105,12 +128,32 @@ async function send<I extends DescMessage>(
 }
 
 /** What control answers to calls, as far as this world has them. */
-const replies: Partial<Record<string, (request: never) => unknown>> = {
+const replies: Partial<
+  Record<string, (request: never, replica: Replica, machineId: string) => object | Promise<object>>
+> = {
   issueRegistryToken: () => ({ token: "token", expiresInSeconds: 300 }),
   appendLog: ({ offset, data }: { offset: bigint; data: Uint8Array }) => ({ length: offset + BigInt(data.length) }),
   listGoneProjects: () => ({ gone: [] }),
-  reportDatabases: () => ({}),
+  reportDatabases({ copies }: ReportDatabasesRequest, replica, machineId) {
+    if (copies.length === 0) return {};
+    const nodeId = replica.world.machineOf(machineId)?.nodeId ?? "";
+    return asked(replica.process, () =>
+      transactOf(replica)((tx) => {
+        const node = tx.tables.nodes.get(nodeId);
+        if (node?.lifecycle === "active" && node.quarantinedAt === null)
+          for (const sample of copies) storeCopySample(tx, nodeId, sample);
+        return {};
+      }),
+    );
+  },
 };
+
+/** What code of a process comes to. */
+function asked<T>(process: Process, work: () => Promise<T>): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  enter(process, () => void work().then(resolve, reject));
+  return promise;
+}
 
 /** What has come and was not read. */
 function createInbox<T>() {

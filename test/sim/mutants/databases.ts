@@ -21,7 +21,7 @@ export const databaseMutants = {
   },
   D4: {
     breaks: "data that is missing is made anew, also for a database that was in use",
-    foundBySeed: 1_081,
+    foundBySeed: 1_093,
     patches: {
       databaseTask:
         (real) =>
@@ -33,7 +33,7 @@ export const databaseMutants = {
   },
   D5: {
     breaks: "the volume that a database had before a change goes as soon as it has the next one",
-    foundBySeed: 10,
+    foundBySeed: 25,
     patches: {
       volumesToRemove: (real) => (volumes) =>
         real(
@@ -73,6 +73,24 @@ export const databaseMutants = {
       },
     },
   },
+  D9: {
+    breaks: "a copy on a better machine takes the place of the one before without having what that one has",
+    foundBySeed: 31,
+    patches: { isFollowing: () => () => true },
+  },
+  D10: {
+    breaks: "the copy on a worse machine ends as soon as one is begun on a better one",
+    foundBySeed: 31,
+    patches: {
+      nextCopiesStep: (real) => (facts) => {
+        const [keeper, successor] = (["keeper", "successor"] as const).map((purpose) =>
+          facts.copies.find((copy) => copy.purpose === purpose),
+        );
+        if (keeper === undefined || successor === undefined) return real(facts);
+        return { do: "end", copyId: keeper.id, purpose: "keeper", why: "there is a better one" };
+      },
+    },
+  },
   D11: {
     breaks: "the volume of a dropped database goes before its time",
     foundBySeed: 1_003,
@@ -80,7 +98,7 @@ export const databaseMutants = {
   },
   D12: {
     breaks: "the server of a database that moves ends before the copy has everything",
-    foundBySeed: 9,
+    foundBySeed: 17,
     patches: {
       nextChangeStep: (real) => (facts) =>
         real(facts.copy === null ? facts : { ...facts, copy: { ...facts.copy, hasFrozen: true } }),

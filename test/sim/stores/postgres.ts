@@ -68,7 +68,7 @@ export class Tables extends rows.DeploymentTables implements DatabaseTables {
   }
 
   override mayRedo(ownerId: string): boolean {
-    return super.mayRedo(ownerId) || this.backups.mayRedo(ownerId);
+    return super.mayRedo(ownerId) || this.backups.mayRedo(ownerId) || this.branches.mayRedo(ownerId);
   }
 
   override removeTasks(ids: readonly string[], drainSeconds = 0): void {

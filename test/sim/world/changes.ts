@@ -4,21 +4,19 @@ import {
   requestRestore,
   requestUpgrade,
 } from "@svc/control/tenants/databases/testing/memory/change-requests";
-import { beginCopy } from "@svc/control/tenants/databases/testing/memory/copies";
 import { dropBranches, type Tx } from "@svc/control/tenants/databases/testing/memory/tables";
 import { mayStay } from "@svc/dbproxy/table/admission";
 import { transactOf } from "../control/transact.ts";
 import { enter } from "../kernel/ports.ts";
 import { at, type Random } from "../kernel/random.ts";
 import type { AgentMachine } from "../machines/agent.ts";
-import { Keepers, serverBehind } from "../machines/keepers.ts";
+import { serverBehind } from "../machines/keepers.ts";
 import type { Deed } from "./schedule.ts";
 import type { World } from "./world.ts";
 
 /** What may be done that changes where databases are, and how often per minute at most. */
 export const changeDeeds = {
   moveDatabase: 5,
-  keepCopy: 2,
   restoreDatabase: 1,
   upgradeServer: 1,
   cancelChange: 0.8,
@@ -32,7 +30,7 @@ export const isChangeDeed = (kind: string): kind is ChangeDeed => kind in change
 type Branch = NonNullable<ReturnType<Tx["tables"]["branches"]["rows"]["get"]>>;
 
 /** In a transaction of a replica that is there; what is refused is not done. */
-function inTables(world: World, index: number, work: (tx: Tx) => void): void {
+export function inTables(world: World, index: number, work: (tx: Tx) => void): void {
   const replica = world.replicas.find(({ process }, own) => process.alive && own >= index % world.replicas.length);
   if (replica !== undefined) enter(replica.process, () => void transactOf(replica)(work).catch(() => {}));
 }
@@ -47,12 +45,6 @@ export function actOnChanges(world: World, kind: ChangeDeed, { a, b, ms, x }: De
   switch (kind) {
     case "moveDatabase":
       ofBranch((tx, branch) => void requestMove(tx, branch, x < 0.4 ? null : (at(world.nodes, b)?.nodeId ?? null)));
-      return;
-    case "keepCopy":
-      ofBranch((tx, branch) => {
-        if (branch.status === "ready" && tx.tables.branches.openChange(branch.id) === null)
-          beginCopy(tx, branch, { purpose: "keeper" });
-      });
       return;
     case "restoreDatabase":
       ofBranch((tx, branch) => void requestRestore(tx, branch));
@@ -105,10 +97,9 @@ interface Session {
   ended: number;
 }
 
-/** Apps that write to databases, and whoever keeps copies of them. */
+/** Apps that write to databases. */
 export class Writers {
   private readonly sessions = new Map<string, Session>();
-  private readonly keepers: Keepers;
   private readonly random: Random;
   private readonly world: World;
   private writes = 0;
@@ -116,19 +107,13 @@ export class Writers {
   constructor(world: World) {
     this.world = world;
     this.random = world.kernel.random.fork("apps");
-    this.keepers = new Keepers(world, world.kernel.random.fork("keepers"));
   }
 
   start(): void {
     const { world } = this;
     const { branches } = world.postgres.tables;
     for (const { id } of branches.rows.values()) if (this.random.chance(0.4)) this.write(id);
-    const said = this.keepers.look();
-    if (said.length > 0)
-      inTables(world, this.random.int(0, 9), (tx) => {
-        for (const say of said) say(tx);
-      });
-    world.kernel.at(lookEveryMs, "apps and copies", () => this.start());
+    world.kernel.at(lookEveryMs, "apps", () => this.start());
   }
 
   private write(databaseId: string): void {
@@ -147,7 +132,6 @@ export class Writers {
   }
 
   private open(databaseId: string, origin: AgentMachine): Session | null {
-    if (this.world.isCloned(origin.machineId)) return null;
     const found = serverBehind(this.world, origin, databaseId, { purpose: "session" });
     if (found === null || found.volume.role?.isLocked !== false) return null;
     return { databaseId, origin, found, startedAtMs: found.container.startedAtMs, ended: found.volume.ended };

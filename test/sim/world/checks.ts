@@ -1,6 +1,7 @@
 import { AgentChecks } from "./checks/agents.ts";
 import { BackupChecks } from "./checks/backups.ts";
 import { ChangeChecks } from "./checks/changes.ts";
+import { CopyChecks } from "./checks/copies.ts";
 import { DatabaseChecks } from "./checks/databases.ts";
 import { EdgeChecks } from "./checks/edges.ts";
 import { EtcdChecks } from "./checks/etcd.ts";
@@ -22,6 +23,7 @@ export class Checks {
   readonly databases: DatabaseChecks;
   readonly backups: BackupChecks;
   readonly changes: ChangeChecks;
+  readonly copies: CopyChecks;
 
   constructor(world: World) {
     this.seen = new Seen(world, this);
@@ -33,6 +35,7 @@ export class Checks {
     this.databases = new DatabaseChecks(this.seen);
     this.backups = new BackupChecks(this.seen);
     this.changes = new ChangeChecks(this.seen);
+    this.copies = new CopyChecks(this.seen);
   }
 
   /** Called after every transaction. */
@@ -41,6 +44,7 @@ export class Checks {
     this.jobs.onRows();
     this.databases.onRows();
     this.backups.onRows();
+    this.copies.onRows();
   };
 
   fail(invariant: number, text: string): void {

@@ -6,6 +6,7 @@ import type { AgentMachine } from "../machines/agent.ts";
 import type { Tables } from "../stores/postgres.ts";
 import { actOnBackups, isBackupDeed } from "./backups.ts";
 import { actOnChanges, isChangeDeed } from "./changes.ts";
+import { actOnCopies, isCopyDeed } from "./copies.ts";
 import { actOnDatabases, isDatabaseDeed } from "./databases.ts";
 import { actOnJobs, defineJobs } from "./jobs.ts";
 import type { Deed } from "./schedule.ts";
@@ -24,6 +25,10 @@ export function act(world: World, deed: Deed): void {
   }
   if (isChangeDeed(kind)) {
     actOnChanges(world, kind, deed);
+    return;
+  }
+  if (isCopyDeed(kind)) {
+    actOnCopies(world, kind, deed);
     return;
   }
   const { kernel, network, trouble } = world;

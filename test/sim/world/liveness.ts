@@ -66,6 +66,7 @@ export function checkSettled(world: World): void {
   checks.databases.checkSettled();
   checks.backups.checkSettled();
   checks.changes.checkSettled();
+  checks.copies.checkSettled();
   for (const site of tables.sites.values()) {
     checkSite(world, seen, site);
     checkStopped(world, site);

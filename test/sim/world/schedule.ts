@@ -1,6 +1,7 @@
 import { createRandom, type Random } from "../kernel/random.ts";
 import { backupDeeds, isBackupDeed } from "./backups.ts";
 import { changeDeeds, isChangeDeed } from "./changes.ts";
+import { copyDeeds, isCopyDeed } from "./copies.ts";
 import { databaseDeeds, databaseRates, isDatabaseDeed } from "./databases.ts";
 
 /** One thing that is done to the world, or one way in which it is bad from the beginning. */
@@ -88,6 +89,7 @@ const kinds = {
   ...databaseDeeds,
   ...backupDeeds,
   ...changeDeeds,
+  ...copyDeeds,
 } as const;
 
 /** What holds for a whole run, as a share. */
@@ -135,7 +137,7 @@ export function planOf(seed: number): Plan {
   // Many worlds have none, and those that have some have most of what may become of them.
   const hasDatabases = random.fork("databases").chance(databasesShare);
   const isLeftOut = (kind: DeedKind, own: Random): boolean => {
-    if (isDatabaseDeed(kind) || isBackupDeed(kind) || isChangeDeed(kind))
+    if (isDatabaseDeed(kind) || isBackupDeed(kind) || isChangeDeed(kind) || isCopyDeed(kind))
       return !hasDatabases || !(alwaysOfDatabases.has(kind) || own.chance(0.6));
     return !always.has(kind) && !own.chance(kind in rates ? 0.4 : 0.35);
   };

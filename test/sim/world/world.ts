@@ -430,6 +430,7 @@ export class World {
     this.checks.jobs.checkRest();
     this.checks.backups.checkSettled();
     this.checks.changes.checkRest();
+    this.checks.copies.checkSettled();
     if (this.checks.found !== null) throw this.checks.found;
   }
 

@@ -42,7 +42,7 @@ export interface Siblings {
 export type RunnerDeps = {
   clock: Clock;
   engine: Engine;
-  machine: Pick<Machine, "probe" | "tcpTables" | "laySocketDir" | "probeDatabase">;
+  machine: Pick<Machine, "probe" | "tcpTables" | "laySocketDir" | "layCopyDoor" | "probeDatabase">;
   owner: Owner;
   /** Who the database proxy of this node is. */
   proxyIds(): Promise<Ids>;

@@ -1,6 +1,5 @@
 import { databaseEngines, failureMessage } from "@svc/proto";
 import { HealthState, type KeeperSpec, Observed } from "@svc/proto/node";
-import { layCopyDoor } from "../../databases/copy-door.ts";
 import { isMissingImage } from "../../images/images.ts";
 import { TaskFailure } from "../failure.ts";
 import type { LastWords } from "../last-words.ts";
@@ -14,15 +13,15 @@ import { watchHealth } from "./watch.ts";
 
 /** What of a copy's keeper is not as in every container: its volume, and the door by which it reaches the server. */
 export function keeperExecutor(
-  deps: Pick<RunnerDeps, "clock" | "engine" | "owner" | "proxyIds" | "tails" | "address" | "copyLookMs"> & {
+  deps: Pick<RunnerDeps, "clock" | "engine" | "machine" | "owner" | "proxyIds" | "tails" | "address" | "copyLookMs"> & {
     lastWords: LastWords;
     /** The same as of every other container. */
     start: Executor<"start">["start"];
   },
 ): Executor<"create-keeper" | "start-keeper" | "watch-keeper"> {
-  const { engine, owner } = deps;
+  const { engine, machine, owner } = deps;
   const layDoor = async (copyId: string): Promise<void> =>
-    layCopyDoor(owner, copyId, await engine.describe(), await deps.proxyIds());
+    machine.layCopyDoor(owner, copyId, await engine.describe(), await deps.proxyIds());
 
   return {
     async "create-keeper"(_, { task }) {

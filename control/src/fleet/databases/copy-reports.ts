@@ -3,10 +3,9 @@ import { sql } from "kysely";
 import { recordAudit } from "../../http/audit.ts";
 import type { Log } from "../../log.ts";
 import type { Db } from "../../stores/db/pool.ts";
-import type { Copy } from "../../stores/db/tables.ts";
 import { uuid } from "../../stores/db/uuid.ts";
 import { enqueueCopies } from "./checks.ts";
-import { type CopyProgress, nextProgress, progressOf } from "./copy-sample.ts";
+import { type CopyProgress, keptOf, nextProgress, progressOf, savedOf } from "./copy-sample.ts";
 
 /**
  * Stores how far the copies are that a node keeps. What it says of a copy of another node, or of one that has ended, is dropped. Has
@@ -55,19 +54,11 @@ export async function storeCopySamples(
   });
 }
 
-const dateOf = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
-
-const keptOf = ({ told_at, state, covered_at, problem, position, bytes, bases }: Copy): CopyProgress => ({
-  ...{ toldAtMs: told_at?.getTime() ?? null, coveredAtMs: covered_at?.getTime() ?? null },
-  ...{ state: state === "ended" ? "broken" : state, problem, position, bytes, bases },
-});
-
-const save = (tx: Db, id: string, { state, problem, position, bytes, bases, ...times }: CopyProgress) =>
-  tx
+function save(tx: Db, id: string, progress: CopyProgress) {
+  const { bases, ...saved } = savedOf(progress);
+  return tx
     .updateTable("database_copy")
-    .set({
-      ...{ state, problem, position, bytes, bases: JSON.stringify(bases), seen_at: sql<Date>`now()` },
-      ...{ told_at: dateOf(times.toldAtMs), covered_at: dateOf(times.coveredAtMs) },
-    })
+    .set({ ...saved, bases: JSON.stringify(bases), seen_at: sql<Date>`now()` })
     .where("id", "=", id)
     .execute();
+}

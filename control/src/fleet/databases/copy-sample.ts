@@ -2,6 +2,7 @@
 import { clip, stripControl } from "@svc/proto";
 import { type CopySample, CopySample_State } from "@svc/proto/node";
 import type { CopyBase } from "../../stores/db/columns.ts";
+import type { Copy } from "../../stores/db/tables.ts";
 
 /** How far a copy is, as it is told and kept. Times are in milliseconds since 1970. */
 export interface CopyProgress {
@@ -16,6 +17,21 @@ export interface CopyProgress {
   /** The oldest first. */
   bases: readonly CopyBase[];
 }
+
+type Saved = Pick<Copy, "told_at" | "covered_at" | "state" | "problem" | "position" | "bytes" | "bases">;
+
+const dateOf = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
+
+/** As it is in the copy's row. */
+export const savedOf = ({ toldAtMs, coveredAtMs, bases, ...rest }: CopyProgress): Saved => ({
+  ...{ ...rest, bases: [...bases], told_at: dateOf(toldAtMs), covered_at: dateOf(coveredAtMs) },
+});
+
+/** The other way round. One that has ended is told of no more. */
+export const keptOf = ({ told_at, state, covered_at, problem, position, bytes, bases }: Saved): CopyProgress => ({
+  ...{ toldAtMs: told_at?.getTime() ?? null, coveredAtMs: covered_at?.getTime() ?? null },
+  ...{ state: state === "ended" ? "broken" : state, problem, position, bytes, bases },
+});
 
 const states: ReadonlyMap<number, CopyProgress["state"]> = new Map([
   [CopySample_State.BASING, "basing"],

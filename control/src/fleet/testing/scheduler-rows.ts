@@ -62,7 +62,13 @@ export const nodeRowsOf = ({ nodes }: Pick<MemoryTables, "nodes">): NodeRow[] =>
 const nodeRow = (node: MemoryNode): NodeRow => ({
   ...{ id: node.id, name: node.id, drain: node.drain, schedulable: node.schedulable },
   ...{ quarantined_at: node.quarantinedAt, disk_full: node.diskFull, memory_short: false, engine_stalled: false },
-  ...{ dockerfile_problem: null, labels: {}, operator_labels: {}, capacity: null, platform: null },
+  ...{
+    dockerfile_problem: null,
+    labels: {},
+    operator_labels: node.zone === undefined ? {} : { zone: node.zone },
+    capacity: null,
+    platform: null,
+  },
 });
 
 const openTask = (task: MemoryTask, now: Date): OpenTask => ({

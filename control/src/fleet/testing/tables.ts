@@ -3,6 +3,7 @@ import type { Deployment, Node, Task } from "../../stores/db/tables.ts";
 import { MemoryQueue } from "../../stores/work/testing/memory.ts";
 import type { BackupTaskSpec } from "../tasks/kinds/backup.ts";
 import type { DatabaseTaskSpec } from "../tasks/kinds/database.ts";
+import type { KeeperTaskSpec } from "../tasks/kinds/keeper.ts";
 
 /** A task, as far as leaders ask. */
 export interface MemoryTask {
@@ -23,6 +24,8 @@ export interface MemoryTask {
   readonly server: DatabaseTaskSpec | null;
   /** What a backup was asked for with; null: it is none. */
   readonly backup: BackupTaskSpec | null;
+  /** The same of who keeps a copy. */
+  readonly keeper: KeeperTaskSpec | null;
   memoryMb: number;
   cpuMillicores: number;
   pidsLimit: number;
@@ -56,6 +59,7 @@ type Defaults =
   | "pinnedTo"
   | "server"
   | "backup"
+  | "keeper"
   | "desired"
   | "drainSeconds"
   | "nodeId"
@@ -76,6 +80,8 @@ export interface MemoryNode {
   drainDeadline: Date | null;
   quarantinedAt: Date | null;
   diskFull: boolean;
+  /** What operators say where it is; absent: nothing. */
+  zone?: string;
   readonly createdAt: Date;
   /** When it last came; null: it never did. */
   seenAt: Date | null;
@@ -131,9 +137,9 @@ export class MemoryTables {
     return `${code}000000-0000-4000-8000-${String(this.nextId++).padStart(12, "0")}`;
   }
 
-  insert(task: NewMemoryTask & Partial<Pick<MemoryTask, "pinnedTo" | "server" | "backup">>): MemoryTask {
+  insert(task: NewMemoryTask & Partial<Pick<MemoryTask, "pinnedTo" | "server" | "backup" | "keeper">>): MemoryTask {
     const row: MemoryTask = {
-      ...{ pinnedTo: null, server: null, backup: null },
+      ...{ pinnedTo: null, server: null, backup: null, keeper: null },
       ...task,
       ...{
         id: this.id("t"),

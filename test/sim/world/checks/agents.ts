@@ -167,6 +167,7 @@ export class AgentChecks extends Check implements ContainerWitness {
       if (total > 1) this.fail(5, `the release command of ${deploymentId} started ${total} times`);
       return;
     }
+    if (kind === "keeper") this.world.checks.copies.onKeeperStarts(container, machineId);
     const other = this.startedOn.get(id);
     if (other !== undefined && other !== machineId && !this.mayBeTwice(id, machineId))
       this.fail(10, `placement ${id} runs on ${other} and on ${machineId}`);

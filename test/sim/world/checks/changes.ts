@@ -59,19 +59,10 @@ export class ChangeChecks extends Check {
     else this.acknowledged.set(databaseId, last);
   }
 
-  /** A volume of a database, or of a copy, is removed. */
+  /** A volume of a database is removed. */
   onRemoved(databaseId: string, what: string): void {
     if (this.branches.openChange(databaseId) !== null)
       this.fail(is.end, `${what} is removed while a change is under way`);
-  }
-
-  onCopyRemoved(copyId: string, machineId: string): void {
-    const { tables, now } = this.world.postgres;
-    const copy = tables.branches.copies.get(copyId);
-    const isUsed = [...tables.open.values()].some(({ server }) => server?.restore?.copyId === copyId);
-    const isDue = copy?.purge_at != null && copy.purge_at < now();
-    if (copy?.state !== "ended" || !isDue || isUsed)
-      this.fail(is.end, `${machineId}: ${copyVolume(copyId)} is removed, which is ${copy?.state ?? "known to nobody"}`);
   }
 
   /** Two minutes after the last fault. */

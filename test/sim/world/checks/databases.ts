@@ -84,7 +84,7 @@ export class DatabaseChecks extends Check implements ServerWitness {
   }
 
   onCopyRemoved(copyId: string, machineId: string): void {
-    this.world.checks.changes.onCopyRemoved(copyId, machineId);
+    this.world.checks.copies.onRemoved(copyId, machineId);
   }
 
   onServes = ({ server }: Container): void => {

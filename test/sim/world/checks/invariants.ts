@@ -1,5 +1,6 @@
 import { backupInvariants } from "./backups.ts";
 import { changeInvariants } from "./changes.ts";
+import { copyInvariants } from "./copies.ts";
 import { databaseInvariants } from "./databases.ts";
 import { jobInvariants } from "./jobs.ts";
 
@@ -55,4 +56,5 @@ export const invariants: Readonly<Record<number, string>> = {
   ...databaseInvariants,
   ...backupInvariants,
   ...changeInvariants,
+  ...copyInvariants,
 };

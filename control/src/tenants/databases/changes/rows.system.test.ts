@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { roleConnectionLimit } from "../limits.ts";
-import { memoryStage, postgresStage, type Stage } from "../testing/memory/stage.ts";
+import { memoryStage, postgresStage, readyBranch, type Stage } from "../testing/memory/stage.ts";
 
 /* What work on changes may count on, of rows in Postgres and of those in memory alike: the simulator believes the latter. */
 
@@ -22,22 +22,9 @@ describe.each([
   const now = async (changeId: string) => must(await stage.change(changeId));
   const newest = async (id: string) => must((await stage.servers(id)).at(-1));
 
-  /** A branch that is ready on one node, and another node. */
-  async function ready() {
-    const [nodeId, other] = [await stage.newNode(), await stage.newNode()];
-    const { id, projectId } = await stage.newBranch();
-    await stage.rows.startServer(await read(id));
-    const { id: taskId } = await newest(id);
-    await stage.place(taskId, nodeId);
-    await stage.rows.pin(await read(id), nodeId);
-    const { branch, plan } = must(await stage.rows.find(id));
-    await stage.rows.brought(branch, roleConnectionLimit(plan));
-    await stage.rows.proven(await read(id));
-    return { id, projectId, nodeId, other, taskId };
-  }
-  /** The same on its way to the other node, with a copy there that follows. */
+  /** A branch on its way to another node, with a copy there that follows. */
   async function moving() {
-    const made = await ready();
+    const made = await readyBranch(stage);
     const { id: changeId } = await stage.move(made.id, made.other);
     await stage.changes.beginCopy(await now(changeId));
     const [copy] = await stage.copies(made.id);
@@ -223,7 +210,7 @@ describe.each([
   });
 
   test("a server gets another image over the volume that it has", async () => {
-    const { id, taskId, nodeId } = await ready();
+    const { id, taskId, nodeId } = await readyBranch(stage);
     const change = await stage.upgrade(id, "svc/newer");
     expect(change).toMatchObject({ kind: "upgrade", state: "stopping", image: "svc/newer" });
     await stage.changes.removeServers(change, [taskId]);

@@ -1,6 +1,7 @@
 // @pure
-import type { KeeperTaskSpec } from "../../../fleet/tasks/kinds/keeper.ts";
-import type { Plan } from "../../../stores/db/tables.ts";
+import { type KeeperTaskSpec, keeperTask } from "../../../fleet/tasks/kinds/keeper.ts";
+import type { NewTask } from "../../../fleet/tasks/kinds/kind.ts";
+import type { Copy, Plan } from "../../../stores/db/tables.ts";
 
 /** How old the newest whole copy may become. */
 const baseEverySeconds = 24 * 3_600;
@@ -19,3 +20,10 @@ export const keeperWork = (
   ...{ baseEverySeconds, keepSeconds },
   sizeMb: Math.max(leastMb, plan.db_size_mb * sizeFactor),
 });
+
+/** The task that keeps a copy where it is. */
+export const keeperOf = (
+  { database_id: databaseId, engine, node_id }: Pick<Copy, "database_id" | "engine"> & { node_id: string },
+  plan: Pick<Plan, "db_size_mb">,
+  image: string,
+): NewTask<KeeperTaskSpec> => keeperTask({ ...keeperWork(plan), databaseId, engine, image }, node_id);

@@ -3,8 +3,8 @@ import { enqueueCopies } from "../../../fleet/databases/checks.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 
 /** How often every branch is looked at, and one that is seen to lack something. */
-const everySeconds = 300;
-const soonSeconds = 15;
+export const everySeconds = 300;
+export const soonSeconds = 15;
 /** Looked at per round; the rest has its turn in the next. */
 const roundMax = 500;
 

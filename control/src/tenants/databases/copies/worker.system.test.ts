@@ -18,6 +18,7 @@ import { buryBranch, insertBranch } from "../store.ts";
 import { readDurability } from "./durability.ts";
 import { readCopiesFacts } from "./facts.ts";
 import { enqueueCopyRound } from "./rounds.ts";
+import { copyRows } from "./rows.ts";
 import { lackingMaxMs } from "./steps.ts";
 import { beginCopy, findRestorable } from "./store.ts";
 import { copiesWorker } from "./worker.ts";
@@ -88,7 +89,7 @@ const begin = async (nodeId: string) => beginCopy(world.api.db, await branch(), 
 const work = async () => {
   const { deps, api, fleet } = world;
   const handler = copiesWorker({
-    ...{ ...deps, fleet, secrets: api.context.secrets, images: defaultDatabaseImages, isWanted: true },
+    ...{ ...deps, fleet, secrets: api.context.secrets, rows: copyRows(api.db, defaultDatabaseImages), isWanted: true },
     openLine: async () => new PassThrough(),
     admin: {
       async bringKeeper(_, { verifier }) {
@@ -237,7 +238,8 @@ test("a copy lacks what was written for as long as its server was there, and tel
       .set({ created_at: at, covered_at: at, problem })
       .where("id", "=", copyId)
       .execute();
-    const found = await readCopiesFacts({ db, fleet: world.fleet, isWanted: true }, id);
+    const rows = copyRows(db, defaultDatabaseImages);
+    const found = await readCopiesFacts({ rows, fleet: world.fleet, isWanted: true }, id);
     const [copy] = found?.copies.copies ?? [];
     return { isOverdue: (copy?.lackingMs ?? 0) >= lackingMaxMs, isTooLarge: copy?.isTooLarge };
   };

@@ -1,37 +1,25 @@
 import { randomBytes } from "node:crypto";
-import { copySlot, type DatabaseEngine } from "@svc/proto";
+import { copySlot } from "@svc/proto";
 import type { Clock } from "@svc/runtime/clock";
 import { createWake } from "@svc/runtime/wake";
-import { sql } from "kysely";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { keeperSecretAad, openAdminPassword, openKeeperPassword } from "../../../fleet/databases/secrets.ts";
 import { verifierOf } from "../../../fleet/databases/verifier.ts";
-import { removeTasks } from "../../../fleet/tasks/change.ts";
-import { keeperTask } from "../../../fleet/tasks/kinds/keeper.ts";
-import { insertTask } from "../../../fleet/tasks/store.ts";
 import type { Log } from "../../../log.ts";
-import type { Db } from "../../../stores/db/pool.ts";
-import type { Branch, Copy } from "../../../stores/db/tables.ts";
 import type { Secrets } from "../../../stores/secrets.ts";
 import type { WorkHandler } from "../../../stores/work/worker.ts";
 import { type AdminTarget, type DatabaseAdmin, type OpenLine, ServerRefused, ServerUnreachable } from "../admin-sql.ts";
-import { releasedMax } from "../sql/requests.ts";
-import { lockBranch } from "../store.ts";
-import { type CopiesFleet, type FoundCopies, isLeft, readCopiesFacts } from "./facts.ts";
-import { isFollowing } from "./fresh.ts";
-import { keeperWork } from "./keepers.ts";
-import { type CopiesStep, nextCopiesStep, retentionHours } from "./steps.ts";
-import { beginCopy, endCopy } from "./store.ts";
+import { type CopiesFleet, type FoundCopies, readCopiesFacts } from "./facts.ts";
+import type { CopyRows } from "./rows.ts";
+import { type CopiesStep, nextCopiesStep } from "./steps.ts";
 
 export interface CopiesWorkerDeps {
   clock: Clock;
-  db: Db;
+  rows: CopyRows;
   fleet: CopiesFleet & Pick<Fleet, "onChange">;
   secrets: Secrets;
   openLine: OpenLine;
   admin: Pick<DatabaseAdmin, "bringKeeper" | "releaseSlots">;
-  /** What keepers run in: what servers do. */
-  images: Readonly<Record<DatabaseEngine, string>>;
   /** Whether this installation keeps copies. */
   isWanted: boolean;
   log: Log;
@@ -88,14 +76,7 @@ export function copiesWorker(deps: CopiesWorkerDeps): WorkHandler {
 /** Of characters that no file or variable has to escape. */
 const newPassword = (): Buffer => Buffer.from(randomBytes(32).toString("base64url"));
 
-function copyEffects({ clock, db, secrets, openLine, admin, images, log }: CopiesWorkerDeps): Effects {
-  /** Runs `act` with the branch held, if it is of the generation and in the status that the facts were of. */
-  const locked = ({ branch }: FoundCopies, act: (tx: Db, branch: Branch) => Promise<void>) =>
-    db.transaction().execute(async (tx) => {
-      const now = await lockBranch(tx, branch.id);
-      if (now?.status === branch.status && now.generation === branch.generation) await act(tx, now);
-    });
-
+function copyEffects({ clock, rows, secrets, openLine, admin, log }: CopiesWorkerDeps): Effects {
   async function onServer<T>(
     { branch, address }: FoundCopies,
     signal: AbortSignal,
@@ -111,129 +92,37 @@ function copyEffects({ clock, db, secrets, openLine, admin, images, log }: Copie
   const say = ({ branch }: FoundCopies, step: CopiesStep) =>
     log.info({ databaseId: branch.id, projectId: branch.project_id, ...step }, "copies of a database");
 
-  /** The copy, held, if it has not ended. */
-  const lockCopy = async (tx: Db, id: string): Promise<Copy | null> =>
-    (await tx
-      .selectFrom("database_copy")
-      .selectAll()
-      .where("id", "=", id)
-      .where("state", "!=", "ended")
-      .forUpdate()
-      .executeTakeFirst()) ?? null;
-
   return {
-    begin: (found, step) =>
-      locked(found, async (tx, branch) => {
-        await beginCopy(tx, branch, step);
-        say(found, step);
-      }),
-
-    place: (found, { copyId, nodeId }) =>
-      locked(found, async (tx) => {
-        await tx
-          .updateTable("database_copy")
-          .set({ node_id: nodeId })
-          .where("id", "=", copyId)
-          .where("node_id", "is", null)
-          .execute();
-      }),
-
-    promote: (found, step) =>
-      locked(found, async (tx) => {
-        const { copyId, insteadOf } = step;
-        if ((await lockCopy(tx, copyId)) === null) return;
-        const keeper = await tx
-          .selectFrom("database_copy")
-          .select("id")
-          .where("database_id", "=", found.branch.id)
-          .where("purpose", "=", "keeper")
-          .where("state", "!=", "ended")
-          .executeTakeFirst();
-        if ((keeper?.id ?? null) !== insteadOf) return;
-        if (insteadOf !== null) {
-          const follows = await tx
-            .selectFrom("database_copy")
-            .select("id")
-            .where("id", "=", copyId)
-            .where(isFollowing)
-            .executeTakeFirst();
-          if (follows === undefined) return;
-          await endCopy(tx, insteadOf, { keptHours: retentionHours });
-        }
-        await tx.updateTable("database_copy").set({ purpose: "keeper" }).where("id", "=", copyId).execute();
-        say(found, step);
-      }),
-
-    end: (found, step) =>
-      locked(found, async (tx) => {
-        const copy = await lockCopy(tx, step.copyId);
-        if (copy?.purpose !== step.purpose) return;
-        // Since it was decided on, it may have become what alone can be restored from.
-        await endCopy(tx, step.copyId, { keptHours: copy.bases.length > 0 ? retentionHours : 0 });
-        say(found, step);
-      }),
-
-    makePassword: (found) =>
-      locked(found, async (tx, { id, keeper_secret }) => {
-        if (keeper_secret !== null) return;
-        const sealed = secrets.seal(newPassword(), keeperSecretAad(id));
-        await tx.updateTable("database").set({ keeper_secret: sealed, keeper_at: null }).where("id", "=", id).execute();
-      }),
+    async begin(found, step) {
+      if (await rows.begin(found.branch, step)) say(found, step);
+    },
+    place: ({ branch }, step) => rows.place(branch, step),
+    async promote(found, step) {
+      if (await rows.promote(found.branch, step)) say(found, step);
+    },
+    async end(found, step) {
+      if (await rows.end(found.branch, step)) say(found, step);
+    },
+    makePassword: ({ branch }) => rows.setPassword(branch, secrets.seal(newPassword(), keeperSecretAad(branch.id))),
 
     async letIn(found, _step, signal) {
       const { branch } = found;
       const verifier = verifierOf(branch.engine, branch.id, openKeeperPassword(secrets, branch));
       // As of before it was asked: a copy that is begun meanwhile has it told again.
-      const { now } = await db.selectNoFrom(sql<Date>`clock_timestamp()`.as("now")).executeTakeFirstOrThrow();
+      const now = await rows.now();
       await onServer(found, signal, (target, bounded) => admin.bringKeeper(target, { verifier }, bounded));
-      await locked(found, async (tx, { id }) => {
-        await tx.updateTable("database").set({ keeper_at: now }).where("id", "=", id).execute();
-      });
+      await rows.letIn(branch, now);
     },
 
-    startKeeper: (found, { copyId }) =>
-      locked(found, async (tx) => {
-        const copy = await lockCopy(tx, copyId);
-        if (copy === null || copy.node_id === null) return;
-        const before = await tx
-          .selectFrom("task")
-          .select("id")
-          .where("owner_id", "=", copyId)
-          .where("kind", "=", "keeper")
-          .where("reaped_at", "is", null)
-          .limit(1)
-          .executeTakeFirst();
-        // Two must never be at one volume.
-        if (before !== undefined) return;
-        const work = { ...keeperWork(found.plan), databaseId: copy.database_id, engine: copy.engine };
-        const task = keeperTask({ ...work, image: images[copy.engine] }, copy.node_id);
-        await insertTask(tx, { ...copy, pr_number: null }, task, { replica: 0 });
-      }),
-
-    removeKeepers: (_found, { taskIds }) => removeTasks(db, taskIds),
+    startKeeper: ({ branch, plan }, step) => rows.startKeeper(branch, step, plan),
+    removeKeepers: (_found, { taskIds }) => rows.removeKeepers(taskIds),
 
     async releaseLog(found, _step, signal) {
-      const { branch } = found;
-      const ended = await db
-        .selectFrom("database_copy")
-        .select("id")
-        .where("database_id", "=", branch.id)
-        // Those of another volume are in the log of its server.
-        .where("generation", "=", branch.generation)
-        .where("state", "=", "ended")
-        .where("released_at", "is", null)
-        .where(isLeft)
-        .limit(releasedMax)
-        .execute();
-      const ids = ended.map(({ id }) => id);
+      const ids = await rows.listReleasable(found.branch);
       if (ids.length === 0) return;
       const slots = ids.map(copySlot);
       await onServer(found, signal, (target, bounded) => admin.releaseSlots(target, { slots }, bounded));
-      await db
-        .updateTable("database_copy")
-        .set({ released_at: sql<Date>`clock_timestamp()` })
-        .where("id", "in", ids)
-        .execute();
+      await rows.released(ids);
     },
   };
 }

@@ -171,7 +171,7 @@ export function startServer(
     ...{ kind: "database", replica: 0, cause: null, createdAt: now, specHash: JSON.stringify(spec), ...resources },
     ...{ pinnedTo, server: spec },
   });
-  branches.addServer(branch.id, task);
+  branches.addTask(task);
   notify(taskTopic);
 }
 

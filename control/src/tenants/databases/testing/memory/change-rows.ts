@@ -9,7 +9,7 @@ import type { ServerPlan } from "../../facts.ts";
 import { isSameTenant } from "../../tenant-rows.ts";
 import { find, memoryImages, memoryTenantRows, startServer, told } from "./branch-rows.ts";
 import { beginCopy, endCopies, endCopy, keepCopies } from "./copies.ts";
-import { type DatabaseTables, hasNoServer, moveBranch, type Tx, wakeBranch } from "./tables.ts";
+import { type DatabaseTables, hasNoServer, moveBranch, type Tx, wakeBranch, wakeCopies } from "./tables.ts";
 import { findOwnVolume, keepVolumes, nextGeneration, placeVolume, retireVolume } from "./volumes.ts";
 
 /** What work on changes asks, answered from memory. */
@@ -40,9 +40,10 @@ export function memoryChangeRows(transact: Transact<DatabaseTables>): ChangeRows
     find: (id) => transact((tx) => findChange(tx, id)),
 
     beginCopy: async (of) =>
-      void (await heldBranch(of, (tx, { id, to_node }, branch) =>
-        set(tx, id, { copy_id: beginCopy(tx, branch, { purpose: "move", nodeId: to_node }) }),
-      )),
+      void (await heldBranch(of, (tx, { id, to_node }, branch) => {
+        wakeCopies(tx, branch.id);
+        return set(tx, id, { copy_id: beginCopy(tx, branch, { purpose: "move", nodeId: to_node }) });
+      })),
 
     beginFreeze: (of) =>
       heldBranch(

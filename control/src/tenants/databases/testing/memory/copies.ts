@@ -1,5 +1,7 @@
+import { taskTopic } from "../../../../fleet/cluster/topics.ts";
 import { branchTopic } from "../../../../fleet/database-tables/news.ts";
 import type { Branch, Copy } from "../../../../stores/db/tables.ts";
+import { freshSeconds } from "../../copies/fresh.ts";
 import type { Tx } from "./tables.ts";
 import { inHours } from "./volumes.ts";
 
@@ -37,11 +39,20 @@ export function beginCopy(
   return id;
 }
 
-/** See `endCopy` there. Nobody keeps copies here but whoever sees that it ends. */
+/** See `endCopy` there. */
 export function endCopy(tx: Tx, id: string, keptHours: number): void {
   const copy = tx.tables.branches.copies.get(id);
   if (copy === undefined || copy.state === "ended") return;
   setCopy(tx, { ...copy, state: "ended", ended_at: tx.now, purge_at: inHours(tx, keptHours) });
+  const wanted = tx.tables.branches.keepersOf(id).filter(({ desired }) => desired === "running");
+  tx.tables.removeTasks(wanted.map((task) => task.id));
+  if (wanted.length > 0) tx.notify(taskTopic);
+}
+
+/** See `isFollowing` of `copies/fresh.ts`. */
+export function isFollowing({ state, covered_at, bases }: Copy, now: Date): boolean {
+  const since = now.getTime() - freshSeconds * 1_000;
+  return state === "following" && covered_at !== null && covered_at.getTime() >= since && bases.length > 0;
 }
 
 /** See `endCopies` there. */

@@ -72,7 +72,7 @@ export function volumesOfNode({ tables, now }: Pick<Tx, "tables" | "now">, nodeI
       isDue: isDue(purge_at),
       isCurrent: false,
       isChanging: branches.openChange(database_id)?.copy_id === id,
-      isUsed: [...open.values()].some(({ server }) => server?.restore?.copyId === id),
+      isUsed: [...open.values()].some(({ ownerId, server }) => ownerId === id || server?.restore?.copyId === id),
     })),
   ];
 }

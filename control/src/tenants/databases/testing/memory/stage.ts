@@ -13,11 +13,13 @@ import { testApi } from "../../../../http/testing.ts";
 import { databaseKind } from "../../../../identity/plans/reconcile-databases.ts";
 import type { Branch } from "../../../../stores/db/tables.ts";
 import { serverSpecOf } from "../../facts.ts";
+import { roleConnectionLimit } from "../../limits.ts";
 import { type BranchRows, branchRows } from "../../rows.ts";
 import { beginRotation, dropBranches, insertBranch, retryBranch, wakeBranch } from "../../store.ts";
 import { MemoryBackups } from "./backups.ts";
 import { memoryBranchRows } from "./branch-rows.ts";
 import { type ChangeStage, memoryChanges, postgresChanges } from "./change-stage.ts";
+import { type CopyStage, memoryCopies, postgresCopies } from "./copy-stage.ts";
 import { branchesOfNode, volumesOfNode } from "./loads.ts";
 import * as memory from "./tables.ts";
 
@@ -31,7 +33,7 @@ export interface SeenServer extends Pick<MemoryTask, "id" | "desired" | "pinnedT
 }
 
 /** Rows of one kind of store, as a test of what they promise sets them up and looks at them. */
-export interface Stage extends AsyncDisposable, ChangeStage {
+export interface Stage extends AsyncDisposable, ChangeStage, CopyStage {
   rows: BranchRows;
   failed: FailedServerRows;
   newNode(values?: { lifecycle?: "active" | "fenced" }): Promise<string>;
@@ -51,12 +53,33 @@ export interface Stage extends AsyncDisposable, ChangeStage {
   /** The leader has placed a server, or has seen its end. */
   place(taskId: string, nodeId: string): Promise<void>;
   reap(taskId: string): Promise<void>;
+  /** Every server of it was asked for then. */
+  ageServers(id: string, at: Date): Promise<void>;
   volumes(nodeId: string): Promise<KnownVolume[]>;
   /** The time for which its volumes of before are kept is over. */
   endKeeping(id: string): Promise<void>;
   isRemembered(id: string): Promise<boolean>;
   /** What a node is told that has containers of those projects. */
   reachable(nodeId: string, projectIds: readonly string[]): Promise<ReachableBranch[]>;
+}
+
+/** A branch that is ready on one node, and another node. */
+export async function readyBranch(stage: Stage) {
+  const [nodeId, other] = [await stage.newNode(), await stage.newNode()];
+  const { id, projectId } = await stage.newBranch();
+  const read = async (): Promise<Branch> => {
+    const branch = await stage.branch(id);
+    if (branch === null) throw new Error("there is no such branch");
+    return branch;
+  };
+  await stage.rows.startServer(await read());
+  const taskId = (await stage.servers(id)).at(-1)?.id ?? "";
+  await stage.place(taskId, nodeId);
+  await stage.rows.pin(await read(), nodeId);
+  const found = await stage.rows.find(id);
+  if (found !== null) await stage.rows.brought(found.branch, roleConnectionLimit(found.plan));
+  await stage.rows.proven(await read());
+  return { id, projectId, nodeId, other, taskId };
 }
 
 const passwords = () => ({ admin_secret: Buffer.from(randomUUID()), secret: Buffer.from(randomUUID()) });
@@ -74,6 +97,7 @@ export async function postgresStage(): Promise<Stage> {
     rows: branchRows(db, defaultDatabaseImages),
     failed: failedServerRows(db),
     ...postgresChanges(db),
+    ...postgresCopies(db),
     branch,
     async newNode({ lifecycle = "active" } = {}) {
       const row = { role: "node" as const, name: `machine-${++nodes}`, labels: "{}", lifecycle, address };
@@ -115,6 +139,8 @@ export async function postgresStage(): Promise<Stage> {
       void (await db.updateTable("task").set({ node_id: nodeId }).where("id", "=", taskId).execute()),
     reap: async (taskId) =>
       void (await db.updateTable("task").set({ reaped_at: sql<Date>`now()` }).where("id", "=", taskId).execute()),
+    ageServers: async (id, created_at) =>
+      void (await db.updateTable("task").set({ created_at }).where("owner_id", "=", id).execute()),
     volumes: async (nodeId) => (await loadVolumesOfNodes(db, [nodeId])).get(nodeId) ?? [],
     endKeeping: async (id) =>
       void (await db
@@ -147,6 +173,7 @@ export async function memoryStage(): Promise<Stage> {
     rows: memoryBranchRows(transact),
     failed: memoryFailedServerRows(transact as Transact),
     ...memoryChanges(transact),
+    ...memoryCopies(transact),
     branch: async (id) => branches.rows.get(id) ?? null,
     async newNode({ lifecycle = "active" } = {}) {
       const id = tables.id("n");
@@ -186,6 +213,9 @@ export async function memoryStage(): Promise<Stage> {
         })),
     place: async (taskId, nodeId) => void Object.assign(tables.tasks.get(taskId) ?? {}, { nodeId }),
     reap: async (taskId) => tables.reap(taskId, systemClock.now()),
+    ageServers: async (id, createdAt) => {
+      for (const task of branches.serversOf(id)) Object.assign(task, { createdAt });
+    },
     volumes: async (nodeId) => volumesOfNode(tx(), nodeId),
     async endKeeping(id) {
       const purgeAt = new Date(systemClock.now().getTime() - 3_600_000);

@@ -1,4 +1,5 @@
 import type { Channel, DatabaseEngine } from "@svc/proto";
+import { copiesKind } from "../../../../fleet/databases/checks.ts";
 import { wakeDatabase } from "../../../../fleet/testing/failed-server-rows.ts";
 import type { MemoryTables, MemoryTask, MemoryTransaction } from "../../../../fleet/testing/tables.ts";
 import type { Branch, Change, Copy, Plan } from "../../../../stores/db/tables.ts";
@@ -28,8 +29,8 @@ export class MemoryBranches {
   /** Likewise as their rows are, and in the order in which they were made. */
   readonly copies = new Map<string, Copy>();
   readonly changes = new Map<string, Change>();
-  /** Tasks that are or were the server of a branch, in the order in which they were made. */
-  private readonly servers = new Map<string, MemoryTask[]>();
+  /** Tasks that are or were the server of a branch, or keep or kept a copy, in the order in which they were made. */
+  private readonly tasks = new Map<string, MemoryTask[]>();
   /** Projects that are off the air, and that are being deleted. */
   readonly suspended = new Set<string>();
   readonly deleting = new Set<string>();
@@ -39,16 +40,21 @@ export class MemoryBranches {
   };
 
   serversOf(databaseId: string): readonly MemoryTask[] {
-    return this.servers.get(databaseId) ?? [];
+    return this.tasks.get(databaseId) ?? [];
   }
 
-  addServer(databaseId: string, task: MemoryTask): void {
-    this.servers.set(databaseId, [...this.serversOf(databaseId), task]);
+  /** Those that are not over. */
+  keepersOf(copyId: string): MemoryTask[] {
+    return (this.tasks.get(copyId) ?? []).filter(({ reapedAt }) => reapedAt === null);
+  }
+
+  addTask(task: MemoryTask): void {
+    this.tasks.set(task.ownerId, [...(this.tasks.get(task.ownerId) ?? []), task]);
   }
 
   forget(databaseId: string): void {
     this.rows.delete(databaseId);
-    this.servers.delete(databaseId);
+    this.tasks.delete(databaseId);
   }
 
   change(id: string, change: Partial<Branch>): void {
@@ -60,6 +66,11 @@ export class MemoryBranches {
   doubt(id: string): void {
     const row = this.rows.get(id);
     if (row !== undefined) this.change(id, { tenant_at: null, tenant_doubts: row.tenant_doubts + 1 });
+  }
+
+  /** See `lockForRedo` of `fleet/tasks/owners/copy.ts`. */
+  mayRedo(copyId: string): boolean {
+    return this.copies.has(copyId);
   }
 
   /** Those that have not ended. */
@@ -97,6 +108,15 @@ export const volumeKey = (databaseId: string, generation: number): string => `${
 
 /** See `wakeBranch` of `store.ts`. */
 export const wakeBranch = (tx: Tx, { id, project_id: projectId }: Branch): void => wakeDatabase(tx, { id, projectId });
+
+/** See `enqueueCopies` of `fleet/databases/checks.ts`. */
+export function wakeCopies(tx: Tx, databaseId: string): void {
+  const key = copyWorkKey(databaseId);
+  const isWaiting = [...tx.tables.work.items.values()].some((item) => item.key === key && item.lease === null);
+  if (!isWaiting) tx.tables.work.add(tx, { kind: copiesKind, key, payload: { databaseId } });
+}
+
+export const copyWorkKey = (databaseId: string): string => `${copiesKind}/${databaseId}`;
 
 /** As whoever declares a machine lost has it; see `wakeFollowers` of `fleet/nodes/actions/act.ts`. */
 export function wakeBranchesOn(tx: Tx, nodeId: string): void {
