@@ -99,6 +99,9 @@ function mariadbSettings(sizes: DatabaseSizes): Record<string, string> {
     sync_binlog: "1",
     log_bin: "binlog",
     binlog_format: "ROW",
+    // Owners have triggers and functions of their own. By default only an administrator may where there is a log of changes, since a
+    // statement may come to something else when it is carried out again; this log has rows.
+    log_bin_trust_function_creators: "ON",
     server_id: "1",
     max_binlog_size: "16M",
     max_binlog_total_size: `${keptLogMb(sizes)}M`,

@@ -21,11 +21,14 @@ export async function startMariadb(): Promise<TestServer> {
   const password = await layData("mariadb", dir, makeData);
   const socket = join(dir, "mysqld.sock");
   const open = [`--socket=${socket}`, "--skip-networking", "--local-infile=0", `--secure-file-priv=${files}`];
-  const child = spawnProgram([...serverOver(dir), ...open, "--log-bin=binlog"], {
-    cwd: dir,
-    env: {},
-    stdio: ["ignore", "ignore", "ignore"],
-  });
+  const child = spawnProgram(
+    [...serverOver(dir), ...open, "--log-bin=binlog", "--binlog-format=ROW", "--log-bin-trust-function-creators=1"],
+    {
+      cwd: dir,
+      env: {},
+      stdio: ["ignore", "ignore", "ignore"],
+    },
+  );
   await untilListening(child, socket);
   // It has nothing to keep.
   const kill = async () => {
