@@ -140,7 +140,7 @@ const mutants = {
   },
   M10: {
     breaks: "control does not begin anew when an agent asks for it",
-    foundBySeed: 200_070,
+    foundBySeed: 300_277,
     patches: {
       assignAnswered: (real) => (outbox, answer) =>
         answer.resync ? { ...outbox, waitsFor: null } : real(outbox, answer),
@@ -194,7 +194,7 @@ const mutants = {
   },
   M15: {
     breaks: "a container that has not started yet is taken for one that never will, and its gate is not shut",
-    foundBySeed: 20_498,
+    foundBySeed: 20_655,
     patches: {
       judge: (real) => (situation) => (real(situation) === "shut" ? "never" : real(situation)),
       nextRun: (real) => (record, event) => {
@@ -239,7 +239,7 @@ const mutants = {
   },
   M20: {
     breaks: "an edge takes a complete table that is older than what it has",
-    foundBySeed: 89,
+    foundBySeed: 132,
     patches: {
       decide: (real) => (known, whole, message) => {
         const decision = real(known, whole, message);
