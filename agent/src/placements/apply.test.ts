@@ -59,19 +59,11 @@ test.each([
 
 // A control whose view is behind would have it begin again what was removed since.
 test.each([
-  { when: "a change continues the chain", changes: {}, outcome: "resync" },
-  {
-    when: "a complete set is older than the chain",
-    changes: { kind: Assign_Kind.COMPLETE, appliesTo: "", resultsIn: "99" },
-    outcome: "refuse",
-  },
-  {
-    when: "a complete set repeats the chain",
-    changes: { kind: Assign_Kind.COMPLETE, appliesTo: "", resultsIn: "100" },
-    outcome: "accept",
-  },
-])("while everything is to be named again, when $when: $outcome", ({ changes, outcome }) => {
-  const application = apply({ ...chain, beginsAnew: true }, new Map(), anAssign(changes));
+  { assign: {}, outcome: "resync" },
+  { assign: { kind: Assign_Kind.COMPLETE, appliesTo: "", resultsIn: "99" }, outcome: "refuse" },
+  { assign: { kind: Assign_Kind.COMPLETE, appliesTo: "", resultsIn: "100" }, outcome: "accept" },
+])("while everything is to be named again, $assign: $outcome", ({ assign, outcome }) => {
+  const application = apply({ ...chain, beginsAnew: true }, new Map(), anAssign(assign));
   expect(application.outcome).toBe(outcome);
   if (application.outcome === "accept") expect(application.chain.beginsAnew).toBe(false);
 });

@@ -94,7 +94,10 @@ export function apply(chain: Chain, held: ReadonlyMap<string, Held>, assign: Ass
   const named = new Set([...assign.upserts.map((placement) => placement.placementId), ...removes]);
   return {
     outcome: "accept",
-    chain: { ...newest(assign), beginsAnew: false },
+    chain: {
+      ...{ clusterEpoch: assign.clusterEpoch, leaderEpoch: assign.leaderEpoch, resultsIn: assign.resultsIn },
+      beginsAnew: false,
+    },
     upserts: upserts.map((placement) => forward(held.get(placement.placementId), placement)),
     removes,
     orphans: isComplete ? [...held.keys()].filter((id) => !named.has(id)) : [],
@@ -102,8 +105,6 @@ export function apply(chain: Chain, held: ReadonlyMap<string, Held>, assign: Ass
     rejects,
   };
 }
-
-const newest = ({ clusterEpoch, leaderEpoch, resultsIn }: Assign) => ({ clusterEpoch, leaderEpoch, resultsIn });
 
 function refusal(held: Held | undefined, placement: Placement): string | null {
   if (!idPattern.test(placement.placementId)) return "malformed id";

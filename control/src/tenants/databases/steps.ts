@@ -167,9 +167,9 @@ function maintain({ rotating, tenantCurrent, serverFailures }: BranchFacts, serv
   return { do: rotating ? "rotate" : "bringTenant" };
 }
 
-/** How long after a server was asked for another one takes its place; `failures` counts it, and those before it. */
+/** How long after a server was asked for another one takes its place, in ms; `failures` counts it, and those before it. */
 export const pauseMs = (failures: number): number =>
-  Math.min(restartMsMax, restartMs * 2 ** Math.min(failures - 1, 10));
+  Math.min(restartMsMax, restartMs * 2 ** Math.min(Math.max(0, failures - 1), 10));
 
 const failedReason = ({ problem, isDown }: ServerFacts): string =>
   `The database server ${isDown ? "does not answer" : "did not start"}${problem === null ? "" : `: ${problem}`}`;

@@ -21,14 +21,13 @@ export async function startMariadb(): Promise<TestServer> {
   const password = await layData("mariadb", dir, makeData);
   const socket = join(dir, "mysqld.sock");
   const open = [`--socket=${socket}`, "--skip-networking", "--local-infile=0", `--secure-file-priv=${files}`];
-  const child = spawnProgram(
-    [...serverOver(dir), ...open, "--log-bin=binlog", "--binlog-format=ROW", "--log-bin-trust-function-creators=1"],
-    {
-      cwd: dir,
-      env: {},
-      stdio: ["ignore", "ignore", "ignore"],
-    },
-  );
+  // As instances have it: a log of changes, and owners with triggers of their own.
+  const logged = ["--log-bin=binlog", "--binlog-format=ROW", "--log-bin-trust-function-creators=1"];
+  const child = spawnProgram([...serverOver(dir), ...open, ...logged], {
+    cwd: dir,
+    env: {},
+    stdio: ["ignore", "ignore", "ignore"],
+  });
   await untilListening(child, socket);
   // It has nothing to keep.
   const kill = async () => {
