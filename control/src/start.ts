@@ -325,7 +325,7 @@ export async function start(config: Config, options: { log?: Log; clock?: Clock 
     }),
   );
 
-  const view = fleetView(fleet, memory);
+  const view = fleetView(fleet, { memory, etcd });
   const server = buildServer(
     {
       config,

@@ -1,12 +1,14 @@
+import type { Etcd } from "../stores/etcd/index.ts";
 import type { FleetView } from "./cluster/facts.ts";
 import type { Fleet } from "./cluster/fleet.ts";
 import { hasEnded, isRunOver } from "./cluster/keys.ts";
+import { readRouting } from "./routes/routing.ts";
 import { takenBy } from "./scheduler/limits.ts";
 import type { SchedulerMemory } from "./scheduler/score.ts";
 
 /** The part of the fleet's facts that endpoints show. */
-export const fleetView = (fleet: Fleet, memory: SchedulerMemory): FleetView => ({
-  lateFailures: () => memory.hints?.failures ?? null,
+export const fleetView = (fleet: Fleet, ports: { memory: SchedulerMemory; etcd: Etcd }): FleetView => ({
+  lateFailures: () => ports.memory.hints?.failures ?? null,
   replicas: () => fleet.replicas().map(({ serverId, startedAt }) => ({ serverId, startedAt })),
   isConnected: (nodeId) => fleet.nodeLostAt(nodeId) === null,
   nodeLink: (nodeId) => fleet.nodeLink(nodeId),
@@ -36,4 +38,5 @@ export const fleetView = (fleet: Fleet, memory: SchedulerMemory): FleetView => (
       })),
   routesMeta: () => fleet.routesMeta(),
   edgeApplied: (edgeId) => fleet.edgeApplied(edgeId),
+  readRouting: () => readRouting(ports.etcd, []),
 });

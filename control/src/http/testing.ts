@@ -136,6 +136,7 @@ const noFleet: FleetView = {
   lateFailures: () => null,
   routesMeta: () => ({ generation: 0 }),
   edgeApplied: () => null,
+  readRouting: async () => noFleet,
 };
 const noOperators: OperatorFacts = {
   openEtcdMembers: async () => [],

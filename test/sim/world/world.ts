@@ -1,10 +1,12 @@
+import { edgesFollowing } from "@svc/control/fleet/routes/progress";
+import { readRouting } from "@svc/control/fleet/routes/routing";
 import { wakeBranchesOn } from "@svc/control/tenants/databases/testing/memory/tables";
 import { type NodeAction, type NodeAxes, nodeActionProblem } from "@svc/proto";
 import type { SessionRequest as EdgeRequest } from "@svc/proto/edge";
 import { type SessionRequest as NodeRequest, Observed } from "@svc/proto/node";
 import { recoverOften } from "../control/recovery.ts";
 import { Replica } from "../control/replica.ts";
-import { Kernel, Process } from "../kernel/kernel.ts";
+import { Kernel, Process, type Work, wait, waitFor } from "../kernel/kernel.ts";
 import { enter } from "../kernel/ports.ts";
 import type { Random } from "../kernel/random.ts";
 import { AgentMachine } from "../machines/agent.ts";
@@ -281,47 +283,50 @@ export class World {
 
   /** What an operator's action on a node comes to; the reason when it is refused. */
   actOnNode(replica: Replica, id: string, action: NodeAction): void {
-    replica.scope.spawn(
-      replica.transact((tables, notify) => {
-        const row = tables.nodes.get(id);
-        if (row === undefined) return;
-        const link = row.quarantinedAt !== null ? "quarantined" : replica.fleet.nodeLink(id).link;
-        const axes: NodeAxes = { lifecycle: row.lifecycle, schedulable: row.schedulable, drain: row.drain, link };
-        const { fleet, views } = replica;
-        const heldCount = views.placementsByNode.of(id).size + views.runsByNode.of(id).size;
-        const hasOtherEdge = [...tables.nodes.values()].some(
-          (other) =>
-            other.role === "edge" &&
-            other.id !== id &&
-            other.lifecycle === "active" &&
-            other.schedulable &&
-            other.seenAt !== null,
-        );
-        // As `control/src/fleet/nodes/circumstances.ts` has it.
-        const applied = fleet.edgeApplied(id)?.generation ?? -1;
-        const isBehind = row.role === "edge" && (axes.link !== "connected" || applied < fleet.routesMeta().generation);
-        const problem = nodeActionProblem(action, {
-          role: row.role,
-          axes,
-          heldCount,
-          databaseCount: [...tables.branches.rows.values()].filter(({ node_id }) => node_id === id).length,
-          isBehind,
-          hasOtherEdge,
-        });
-        this.kernel.note(() => `operator: ${action} ${id}: ${problem ?? "done"}`);
-        if (problem !== null) return;
-        this.changeNode(row, action);
-        row.unschedulableSinceMs =
-          row.schedulable && row.lifecycle === "active" ? null : (row.unschedulableSinceMs ?? this.kernel.nowMs);
-        if (row.lifecycle !== "active") this.checks.seen.goneSinceMs.set(id, this.kernel.nowMs);
-        notify("task");
-        notify("route");
-        if (row.lifecycle === "active") return;
-        notify("node");
-        wakeBranchesOn({ tables, now: this.postgres.now(), notify: () => notify("work") }, id);
-      }),
-      () => {},
-    );
+    replica.scope.spawn(this.acting(replica, id, action), () => {});
+  }
+
+  private *acting(replica: Replica, id: string, action: NodeAction): Work {
+    // As `control/src/fleet/nodes/actions/act.ts` has it.
+    const isLetIn = action === "uncordon" && this.edges.some((edge) => edge.id === id);
+    const routing = isLetIn ? yield* wait(waitFor(() => readRouting(replica.etcd, []))) : replica.fleet;
+    yield* replica.transact((tables, notify) => {
+      const row = tables.nodes.get(id);
+      if (row === undefined) return;
+      const link = row.quarantinedAt !== null ? "quarantined" : replica.fleet.nodeLink(id).link;
+      const axes: NodeAxes = { lifecycle: row.lifecycle, schedulable: row.schedulable, drain: row.drain, link };
+      const { views } = replica;
+      const heldCount = views.placementsByNode.of(id).size + views.runsByNode.of(id).size;
+      const hasOtherEdge = [...tables.nodes.values()].some(
+        (other) =>
+          other.role === "edge" &&
+          other.id !== id &&
+          other.lifecycle === "active" &&
+          other.schedulable &&
+          other.seenAt !== null,
+      );
+      // As `control/src/fleet/nodes/circumstances.ts` has it.
+      const isBehind = row.role === "edge" && (axes.link !== "connected" || edgesFollowing(routing, [id], []) === 0);
+      const problem = nodeActionProblem(action, {
+        role: row.role,
+        axes,
+        heldCount,
+        databaseCount: [...tables.branches.rows.values()].filter(({ node_id }) => node_id === id).length,
+        isBehind,
+        hasOtherEdge,
+      });
+      this.kernel.note(() => `operator: ${action} ${id}: ${problem ?? "done"}`);
+      if (problem !== null) return;
+      this.changeNode(row, action);
+      row.unschedulableSinceMs =
+        row.schedulable && row.lifecycle === "active" ? null : (row.unschedulableSinceMs ?? this.kernel.nowMs);
+      if (row.lifecycle !== "active") this.checks.seen.goneSinceMs.set(id, this.kernel.nowMs);
+      notify("task");
+      notify("route");
+      if (row.lifecycle === "active") return;
+      notify("node");
+      wakeBranchesOn({ tables, now: this.postgres.now(), notify: () => notify("work") }, id);
+    });
   }
 
   /**

@@ -69,4 +69,6 @@ export interface FleetView {
     certificateProblem?: string | null | undefined;
     state?: EdgeStateFacts | undefined;
   } | null;
+  /** The two above by etcd itself at this moment: what a replica sees may stand still for seconds without its noticing. */
+  readRouting(): Promise<Pick<FleetView, "routesMeta" | "edgeApplied">>;
 }

@@ -34,12 +34,11 @@ beforeEach(async () => {
 const db = () => world.database.db;
 const isIn = async () => (await edgesInRotation(db())).includes(edge.id);
 const rowOf = () => db().selectFrom("node").selectAll().where("id", "=", edge.id).executeTakeFirstOrThrow();
-const act = (action: "drain" | "cancel-drain" | "uncordon") =>
+const seen = () => fleetView(fleet, { memory: { hints: null }, etcd: world.etcd });
+const act = (action: "drain" | "cancel-drain" | "uncordon", view = seen()) =>
   db()
     .transaction()
-    .execute((tx) =>
-      actOnNode(tx, fleetView(fleet, { hints: null }), edge.id, action, { words: {}, confirm: true, now: new Date() }),
-    );
+    .execute((tx) => actOnNode(tx, view, edge.id, action, { words: {}, confirm: true, now: new Date() }));
 const settle = () => drainOnce({ drains: drainRows(db()), etcd: world.etcd, fleet, log, clock });
 const stateNow = async () => (await world.read<EdgeAppliedValue>(keys.edgeApplied(edge.id)))?.state;
 const whole = { lacks: "", unready: "" };
@@ -108,4 +107,23 @@ test("the drain of an edge that nobody hears any more ends when its time is up",
   await db().updateTable("node").set(gone).where("id", "=", edge.id).execute();
   await settle();
   expect((await rowOf()).drain).toBe("drained");
+});
+
+test("an edge that only an old view takes for current is not let in before it serves the newest table", async () => {
+  await using router = await aRouter(link, edge, { generation: 5n });
+  await until("it to be in", isIn);
+  await db().updateTable("node").set({ schedulable: false }).where("id", "=", edge.id).execute();
+  const meta = { generation: 6, digest: "", count: 0 };
+  await world.etcd.txn({ guards: [], ops: [{ put: { key: keys.routesMeta, value: JSON.stringify(meta) } }] });
+  const nodeLink = () => ({ link: "connected", since: new Date() }) as const;
+  const old = { ...seen(), nodeLink, routesMeta: () => ({ generation: 5 }) };
+  expect(await act("uncordon", old)).toMatchObject({ problem: expect.stringMatching(/old route table/) });
+  expect(await isIn()).toBe(false);
+
+  router.send({ case: "applied", value: { generation: 6n } });
+  await until("etcd to have it", async () => {
+    const applied = await world.read<EdgeAppliedValue>(keys.edgeApplied(edge.id));
+    return applied?.generation === 6;
+  });
+  expect(await act("uncordon", old)).toMatchObject({ node: { schedulable: true } });
 });

@@ -30,11 +30,19 @@ export class EtcdChecks extends Check {
   onRestore(): void {
     this.lastLeader = 0n;
     this.sessionOwner.clear();
-    const { etcd, nodes, postgres } = this.world;
+    const {
+      etcd,
+      nodes,
+      postgres,
+      checks: { jobs },
+    } = this.world;
     for (const [id, nodeId] of this.seen.placementNode) {
       if (etcd.get(keys.placement(nodeId, id)) === null && postgres.tables.tasks.get(id)?.nodeId === null)
         this.seen.lostPlacements.add(id);
     }
+    // The word that it never started may be lost. Postgres has not heard of it, and never granted it: it is offered again.
+    for (const id of this.seen.neverStarted)
+      if (jobs.isOfJob(id) && !jobs.isConcluded(id)) this.seen.neverStarted.delete(id);
     for (const nodeId of new Set(nodes.map((machine) => machine.nodeId))) {
       const session = etcd.get(keys.nodeSession(nodeId));
       this.noteSession(nodeId, session === null ? null : this.world.values.of<NodeSessionValue>(session.value));

@@ -5,6 +5,7 @@ import { notify } from "../../../stores/db/notify.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Node } from "../../../stores/db/tables.ts";
 import { workTopic } from "../../../stores/work/queue.ts";
+import type { FleetView } from "../../cluster/facts.ts";
 import { nodeTopic, routeTopic, taskTopic } from "../../cluster/topics.ts";
 import { type CircumstancesFleet, circumstancesOf } from "../circumstances.ts";
 import { insertNodeEvents } from "../events/store.ts";
@@ -21,15 +22,18 @@ const edgesLock = 5_207_311;
  */
 export async function actOnNode(
   tx: Db,
-  fleet: CircumstancesFleet,
+  fleet: CircumstancesFleet & Pick<FleetView, "readRouting">,
   id: string,
   action: NodeAction,
   { words, confirm, now }: { words: ActionWords; confirm: boolean; now: Date },
 ): Promise<ActionOutcome> {
   const row = await lockNode(tx, id);
   if (row === undefined) return null;
+  // By a view that stands still, an edge with an old table is not behind: it would be let in, and send visitors to what is gone.
+  const isLetIn = row.role === "edge" && action === "uncordon";
+  const seen = isLetIn ? { ...fleet, ...(await fleet.readRouting()) } : fleet;
   const problem =
-    nodeActionProblem(action, await circumstancesOf(tx, fleet, row)) ??
+    nodeActionProblem(action, await circumstancesOf(tx, seen, row)) ??
     nodeAssentProblem(action, { ...(words.reason !== undefined && { reason: words.reason }), confirm });
   if (problem !== null) return { problem };
   const { set, events } = nodeChange(action, { ...row, takesItsTime: saysHowFarItIs(fleet, row.id) }, words, now);
