@@ -1,6 +1,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "@svc/runtime/clock";
+import { durableFile } from "@svc/runtime/durable-file";
 import type { Random } from "@svc/runtime/random";
 import { pause } from "@svc/runtime/sleep";
 import { createWake } from "@svc/runtime/wake";
@@ -201,7 +202,7 @@ export async function startEdge(
   );
   const rotation = opened.use(
     await openRotation({
-      path: join(config.dir, "rotation.json"),
+      file: durableFile(join(config.dir, "rotation.json")),
       waitMs: config.drainWaitMs,
       onChange: configure.signal,
       ...{ clock, log },

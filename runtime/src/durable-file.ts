@@ -31,6 +31,12 @@ export async function writeDurably(
   await syncDirectory(dir);
 }
 
+/** One file by these: whoever keeps something there may be given another place for it. */
+export const durableFile = (path: string) => ({
+  read: () => readIfThere(path),
+  replace: (text: string) => writeDurably(path, text),
+});
+
 /** Writes a file that is not there yet, to the disk; EEXIST when anything is in its place, also a dangling link. */
 export async function createDurably(
   path: string,

@@ -1,6 +1,5 @@
 import type { Drain } from "@svc/proto/edge";
 import { type Clock, every } from "@svc/runtime/clock";
-import { readIfThere, writeDurably } from "@svc/runtime/durable-file";
 import { z } from "zod";
 import type { Log } from "../log.ts";
 import { isClosed, nextPhase, noPlace, type Phase, type Place, phaseAtWord } from "./rules.ts";
@@ -36,20 +35,27 @@ const stored = z.object({
   since: z.number(),
 });
 
+/** Where it is kept. */
+export interface RotationFile {
+  /** Null: nothing is. */
+  read(): Promise<string | null>;
+  /** All of it, and on the disk when it returns. */
+  replace(text: string): Promise<void>;
+}
+
 /**
- * @param options.path of the file for it
  * @param options.waitMs how long health says that it leaves before anything is closed
  * @param options.onChange called after the phase or the place has changed
  */
 export async function openRotation(options: {
-  path: string;
+  file: RotationFile;
   waitMs: number;
   onChange(): void;
   clock: Clock;
   log: Log;
 }): Promise<Rotation> {
-  const { path, waitMs, onChange, clock, log } = options;
-  const kept = await load(path, log);
+  const { file, waitMs, onChange, clock, log } = options;
+  const kept = await load(file, log);
   let place: Place = noPlace;
   let phase: Phase = "serving";
   /** By the steady clock; null of a `closing` that Caddy has not heard of. */
@@ -68,7 +74,7 @@ export async function openRotation(options: {
   function save(): Promise<void> {
     const elapsedMs = sinceMs === null ? 0 : clock.steadyMs() - sinceMs;
     const value = { format: 1, ...place, phase, since: clock.now().getTime() - elapsedMs } as const;
-    const attempt = () => writeDurably(path, JSON.stringify(value satisfies z.infer<typeof stored>));
+    const attempt = () => file.replace(JSON.stringify(value satisfies z.infer<typeof stored>));
     saving = saving
       .then(attempt)
       .catch((err: unknown) => log.error({ err }, "whether visitors are to come could not be kept"));
@@ -121,12 +127,12 @@ export async function openRotation(options: {
   };
 }
 
-async function load(path: string, log: Log): Promise<z.infer<typeof stored> | null> {
+async function load(file: RotationFile, log: Log): Promise<z.infer<typeof stored> | null> {
   try {
-    const text = await readIfThere(path);
+    const text = await file.read();
     if (text !== null) return stored.parse(JSON.parse(text));
   } catch (err) {
-    log.error({ path, err }, "whether visitors are to come is not known until control says it: the file is damaged");
+    log.error({ err }, "whether visitors are to come is not known until control says it: the file is damaged");
   }
   return null;
 }

@@ -34,6 +34,11 @@ const identityOf = ({ id, role, incarnation, lifecycle, quarantinedAt }: NodeRow
   ...{ id, name: id, role, incarnation, lifecycle, quarantined_at: quarantinedAt },
 });
 
+/** What of an edge's row says whether visitors are to come to it. */
+export const placeRow = ({ drain, drainGeneration, schedulable, entering }: NodeRow) => ({
+  ...{ drain, drain_generation: drainGeneration, schedulable, entering },
+});
+
 /** What streams ask of Postgres, of the tables of this world: what `nodeRows`, `edgeRows` and `rollRows` are in the real one. */
 export function virtualRows(ask: Ask): StreamRows {
   const own: SessionRows = {
@@ -80,9 +85,18 @@ export function virtualRows(ask: Ask): StreamRows {
           if (row !== undefined) row.seenAt = now;
           return null;
         }),
-      // Edges of this world say nothing of themselves but the table that they have.
-      findPlace: async () => undefined,
-      enterRotation: async () => false,
+      findPlace: (edgeId) =>
+        ask((tables) => {
+          const row = tables.nodes.get(edgeId);
+          return row && placeRow(row);
+        }),
+      enterRotation: (edgeId) =>
+        ask((tables) => {
+          const row = tables.nodes.get(edgeId);
+          if (row?.entering !== true) return false;
+          row.entering = false;
+          return true;
+        }),
       applyTraffic: async () => false,
       applyAnalytics: async () => {},
     },

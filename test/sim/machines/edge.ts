@@ -1,8 +1,10 @@
-import type { Route } from "@svc/proto/edge";
+import type { EdgeState, Route } from "@svc/proto/edge";
 import { type AppliedState, type Applier, startApplier } from "@svc/router/apply";
 import { keepConfigured } from "@svc/router/caddy";
 import { openControlLink } from "@svc/router/control-link";
 import { targetName } from "@svc/router/names";
+import { openRotation, type Rotation } from "@svc/router/rotation/rotation";
+import { createStanding, type Standing } from "@svc/router/rotation/standing";
 import { emptyTable, type Table } from "@svc/router/table";
 import { createTableFeed } from "@svc/router/table-feed";
 import { createTableStore, type TableStore } from "@svc/router/table-store";
@@ -21,6 +23,9 @@ import { urlOf, virtualTransport } from "./uplink.ts";
 
 /** How soon what runs the router starts it again. */
 const startsAgainMs = 2_000;
+
+/** How long its health says that it leaves before anything is closed. */
+const leaveMs = 10_000;
 
 /** Lasts longer than any world, so nobody renews it; there is no key to it. */
 const certificatePem = `-----BEGIN CERTIFICATE-----
@@ -45,10 +50,14 @@ export class EdgeMachine {
   readonly process: Process;
   readonly caddy: Caddy;
   readonly disk: TableDisk;
+  /** The part of its disk that says whether visitors are to come. */
+  readonly placeDisk: TableDisk;
   isOff = false;
   resyncs = 0;
   private boots = 1;
   private applier: Applier | null = null;
+  private rotation: Rotation | null = null;
+  private standing: Standing | null = null;
   private isFenced = false;
   /** The newest table that control was told of as being served. */
   private reported: Table = emptyTable;
@@ -68,11 +77,17 @@ export class EdgeMachine {
     // What is open stays where it is, in Caddy, which outlives the router.
     this.caddy = new Caddy(world.kernel, id, (upstream) => world.leaveOpen(upstream, openForMs(this.process)));
     this.disk = new TableDisk(world.kernel, this.process);
+    this.placeDisk = new TableDisk(world.kernel, this.process);
   }
 
   /** What the router knows that visitors are served. */
   get routes(): ReadonlyMap<string, Route> {
     return this.applier?.routes() ?? new Map();
+  }
+
+  /** Whether whoever asks for its health sends visitors. */
+  get isReady(): boolean {
+    return this.process.alive && this.standing?.unready() === "";
   }
 
   get generation(): bigint {
@@ -84,7 +99,7 @@ export class EdgeMachine {
     if (process.alive || this.isOff) return;
     process.start();
     const { life } = process;
-    this.applier = null;
+    this.applier = this.rotation = this.standing = null;
     enter(process, () => {
       this.live().catch((error: unknown) => {
         if (process.alive && process.life === life) this.end(error);
@@ -122,12 +137,29 @@ export class EdgeMachine {
       },
     });
     this.applier = applier;
+    const configure = createWake(clock);
+    const rotation = await openRotation({
+      ...{ file: this.placeDisk.open(scope), waitMs: leaveMs, onChange: configure.signal, clock, log },
+    });
+    this.rotation = rotation;
+    let isConfigured = false;
+    const standing = createStanding({
+      ...{ rotation, applier, gates: { missing: () => 0 }, certificates: { problem: () => null }, wantsSalts: false },
+      ...{ isCaddyConfigured: () => isConfigured, clock },
+    });
+    this.standing = standing;
     void keepConfigured({
-      ...{ admin: caddy.admin(clock, scope), wake: createWake(clock), signal, log },
-      isClosing: () => false,
+      ...{ admin: caddy.admin(clock, scope), wake: configure, signal, log },
+      isClosing: rotation.isClosing,
       render: async (closing) => ({ closing }),
       revision: () => "",
-      onConfigured() {},
+      onConfigured(closing) {
+        rotation.configured(closing);
+        isConfigured = true;
+      },
+      onUnreachable() {
+        isConfigured = false;
+      },
     });
     // Its identity is forgotten: it serves what it has, and waits for a token.
     if (this.isFenced) return;
@@ -149,7 +181,7 @@ export class EdgeMachine {
       ...{ endpoints: link.endpoints, transport: link.transport, renewal: link.renewal, applier, clock, random, log },
       ...{ address: `${id}.test`, version: "0", bootId: `${id}-boot${this.boots}` },
       gates: { learn: async () => {} },
-      standing: { open() {}, closed() {}, learn() {}, heard() {} },
+      standing,
       certificates: { learn: async () => "" },
       challenges: { learn: async () => [] },
       traffic: { open() {}, acknowledged() {}, closed() {} },
@@ -178,6 +210,7 @@ export class EdgeMachine {
       this.tells(this.applier?.state().clusterEpoch ?? 0n, generation);
       checks.edges.onServed(this.id, generation);
     }
+    if (kind === "edgeState") checks.edges.onStanding(this, value as EdgeState);
     return { case: kind, value };
   }
 
@@ -233,6 +266,7 @@ export class EdgeMachine {
     if (!this.process.alive) return;
     this.process.kill();
     this.disk.crash();
+    this.placeDisk.crash();
     this.world.breakConnections(this.process, isNoticed);
   }
 
@@ -252,8 +286,10 @@ export class EdgeMachine {
 
   /** Every fault of it ends. */
   heal(): void {
-    this.disk.isFull = false;
-    this.disk.slowShare = 0;
+    for (const disk of [this.disk, this.placeDisk]) {
+      disk.isFull = false;
+      disk.slowShare = 0;
+    }
     this.caddy.hungUntilMs = 0;
     this.caddy.refusesUntilMs = 0;
     this.powerOn();

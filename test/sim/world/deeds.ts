@@ -117,9 +117,9 @@ export function act(world: World, deed: Deed): void {
       edge.caddy.refusesUntilMs = kernel.nowMs + ms;
       return;
     case "fillEdgeDisk":
-      edge.disk.isFull = true;
+      edge.disk.isFull = edge.placeDisk.isFull = true;
       kernel.at(ms, "disk freed", () => {
-        edge.disk.isFull = false;
+        edge.disk.isFull = edge.placeDisk.isFull = false;
       });
       return;
     case "freezeAgent":
@@ -296,6 +296,12 @@ export function act(world: World, deed: Deed): void {
       return;
     case "uncordonEdge":
       world.actOnNode(replica, edge.id, "uncordon");
+      return;
+    case "drainEdge":
+      world.actOnNode(replica, edge.id, "drain");
+      return;
+    case "cancelDrainEdge":
+      world.actOnNode(replica, edge.id, "cancel-drain");
       return;
     case "joinTwice":
       joinTwice(world);

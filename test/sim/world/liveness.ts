@@ -63,6 +63,7 @@ export function checkSettled(world: World): void {
     if (isWanted && process.alive && !isConnected && !world.isCloned(machineId))
       checks.fail(33, `${machineId} has no session, and could have one`);
   }
+  checks.edges.checkSettled();
   checks.databases.checkSettled();
   checks.backups.checkSettled();
   checks.changes.checkSettled();

@@ -79,6 +79,8 @@ const kinds = {
   removeNode: 0.6,
   cordonEdge: 0.3,
   uncordonEdge: 0.6,
+  drainEdge: 0.4,
+  cancelDrainEdge: 0.6,
   joinTwice: 0.3,
   // Owners of scheduled jobs.
   runJob: 6,

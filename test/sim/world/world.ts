@@ -1,4 +1,5 @@
-import { edgesFollowing } from "@svc/control/fleet/routes/progress";
+import { nodeChange } from "@svc/control/fleet/nodes/actions/rules";
+import { isBehind, saysHowFarItIs } from "@svc/control/fleet/nodes/circumstances";
 import { readRouting } from "@svc/control/fleet/routes/routing";
 import { wakeBranchesOn } from "@svc/control/tenants/databases/testing/memory/tables";
 import { type NodeAction, type NodeAxes, nodeActionProblem } from "@svc/proto";
@@ -145,6 +146,7 @@ export class World {
         unschedulableSinceMs: null,
       },
       ...{ drain: "none", drainGeneration: 0, drainDeadline: null, quarantinedAt: null, diskFull: false, seenAt: null },
+      entering: role === "edge",
       createdAt: this.postgres.now(),
     });
   }
@@ -293,38 +295,41 @@ export class World {
     yield* replica.transact((tables, notify) => {
       const row = tables.nodes.get(id);
       if (row === undefined) return;
-      const link = row.quarantinedAt !== null ? "quarantined" : replica.fleet.nodeLink(id).link;
+      const { fleet, views } = replica;
+      const link = row.quarantinedAt !== null ? "quarantined" : fleet.nodeLink(id).link;
       const axes: NodeAxes = { lifecycle: row.lifecycle, schedulable: row.schedulable, drain: row.drain, link };
-      const { views } = replica;
       const heldCount = views.placementsByNode.of(id).size + views.runsByNode.of(id).size;
-      const hasOtherEdge = [...tables.nodes.values()].some(
-        (other) =>
-          other.role === "edge" &&
-          other.id !== id &&
-          other.lifecycle === "active" &&
-          other.schedulable &&
-          other.seenAt !== null,
-      );
-      // As `control/src/fleet/nodes/circumstances.ts` has it.
-      const isBehind = row.role === "edge" && (axes.link !== "connected" || edgesFollowing(routing, [id], []) === 0);
       const problem = nodeActionProblem(action, {
         role: row.role,
         axes,
         heldCount,
         databaseCount: [...tables.branches.rows.values()].filter(({ node_id }) => node_id === id).length,
-        isBehind,
-        hasOtherEdge,
+        isBehind: row.role === "edge" && isBehind({ ...fleet, ...routing }, id),
+        hasOtherEdge: tables.edgesInRotation().some((other) => other !== id),
       });
       this.kernel.note(() => `operator: ${action} ${id}: ${problem ?? "done"}`);
       if (problem !== null) return;
-      this.changeNode(row, action);
+      const facts = {
+        role: row.role,
+        incarnation: row.incarnation,
+        drain_generation: row.drainGeneration,
+        reason: null,
+      };
+      const takesItsTime = saysHowFarItIs(fleet, id);
+      const { set } = nodeChange(action, { ...facts, takesItsTime }, { deadlineSeconds: 90 }, this.postgres.now());
+      row.lifecycle = set.lifecycle ?? row.lifecycle;
+      row.incarnation = set.incarnation ?? row.incarnation;
+      row.schedulable = set.schedulable ?? row.schedulable;
+      row.drain = set.drain ?? row.drain;
+      row.drainGeneration = set.drain_generation ?? row.drainGeneration;
+      if (set.drain_deadline !== undefined) row.drainDeadline = set.drain_deadline;
       row.unschedulableSinceMs =
         row.schedulable && row.lifecycle === "active" ? null : (row.unschedulableSinceMs ?? this.kernel.nowMs);
       if (row.lifecycle !== "active") this.checks.seen.goneSinceMs.set(id, this.kernel.nowMs);
       notify("task");
       notify("route");
+      if (row.lifecycle !== "active" || row.role === "edge") notify("node");
       if (row.lifecycle === "active") return;
-      notify("node");
       wakeBranchesOn({ tables, now: this.postgres.now(), notify: () => notify("work") }, id);
     });
   }
@@ -354,42 +359,6 @@ export class World {
         },
       );
     });
-  }
-
-  private changeNode(row: ReturnType<Postgres["tables"]["nodes"]["get"]> & object, action: NodeAction): void {
-    const noDrain = () => {
-      row.drain = "none";
-      row.drainDeadline = null;
-      row.drainGeneration += 1;
-    };
-    switch (action) {
-      case "cordon":
-        row.schedulable = false;
-        return;
-      case "uncordon":
-        row.schedulable = true;
-        return;
-      case "drain":
-        row.schedulable = false;
-        row.drainGeneration += 1;
-        row.drain = row.role === "edge" ? "drained" : "draining";
-        row.drainDeadline = row.role === "edge" ? null : new Date(this.postgres.nowMs() + 90_000);
-        return;
-      case "cancel-drain":
-        noDrain();
-        return;
-      case "force-fence":
-        noDrain();
-        row.lifecycle = "fenced";
-        row.schedulable = false;
-        row.incarnation += 1;
-        return;
-      case "remove":
-        noDrain();
-        row.lifecycle = "removed";
-        row.schedulable = false;
-        return;
-    }
   }
 
   // ------------------------------------------------------------------- a run

@@ -41,8 +41,13 @@ async function countDatabases(db: Db, nodeId: string): Promise<number> {
   return Number(count);
 }
 
-const isBehind = (fleet: CircumstancesFleet, edgeId: string): boolean =>
+/** Whether it serves an older route table than the published one, as far as is known. */
+export const isBehind = (fleet: Pick<FleetView, "nodeLink" | "edgeApplied" | "routesMeta">, edgeId: string): boolean =>
   fleet.nodeLink(edgeId).link !== "connected" || edgesFollowing(fleet, [edgeId], []) === 0;
+
+/** Whether an edge says how far it is with sending its visitors away. */
+export const saysHowFarItIs = (fleet: Pick<FleetView, "nodeLink" | "edgeApplied">, edgeId: string): boolean =>
+  fleet.nodeLink(edgeId).link !== "unreachable" && fleet.edgeApplied(edgeId)?.state !== undefined;
 
 /** Whether deployments wait for another edge than this one. */
 const hasOtherEdge = async (db: Db, id: string): Promise<boolean> =>

@@ -300,12 +300,13 @@ describe.each([
       expect(await stage.replicas.names([])).toEqual([]);
     });
 
-    test("edges count that visitors may reach: those that came and are not cordoned", async () => {
+    test("edges count that visitors may reach: those that came, were whole once, and are not cordoned", async () => {
       const edge = { role: "edge", seenAt: new Date() } as const;
       const reached = await stage.newNode(edge);
       const others = [
         await stage.newNode({ role: "edge" }),
         await stage.newNode({ ...edge, schedulable: false }),
+        await stage.newNode({ ...edge, entering: true }),
         await stage.newNode({ ...edge, lifecycle: "fenced" }),
         await stage.newNode({ seenAt: new Date() }),
       ];

@@ -22,7 +22,7 @@ export interface SeenTask extends Pick<MemoryTask, "desired" | "drainSeconds" | 
   isRetiring: boolean;
 }
 
-interface NodeValues extends Partial<Pick<Node, "role" | "lifecycle" | "drain" | "schedulable">> {
+interface NodeValues extends Partial<Pick<Node, "role" | "lifecycle" | "drain" | "schedulable" | "entering">> {
   /** When it last came; never unless given. */
   seenAt?: Date | null;
 }
@@ -173,7 +173,14 @@ export async function memoryStage(): Promise<Stage> {
       const id = tables.id("n");
       tables.nodes.set(id, {
         ...{ id, role: "node", lifecycle: "active", schedulable: true, drain: "none", drainGeneration: 0 },
-        ...{ drainDeadline: null, quarantinedAt: null, diskFull: false, seenAt, createdAt: systemClock.now() },
+        ...{
+          drainDeadline: null,
+          quarantinedAt: null,
+          diskFull: false,
+          entering: false,
+          seenAt,
+          createdAt: systemClock.now(),
+        },
         ...cordoned(values),
         ...values,
       });

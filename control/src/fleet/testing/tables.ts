@@ -80,6 +80,8 @@ export interface MemoryNode {
   drainDeadline: Date | null;
   quarantinedAt: Date | null;
   diskFull: boolean;
+  /** An edge that never said that it is whole. */
+  entering: boolean;
   /** What operators say where it is; absent: nothing. */
   zone?: string;
   readonly createdAt: Date;
@@ -186,10 +188,10 @@ export class MemoryTables {
     return this.deployments.get(ownerId)?.status === "building";
   }
 
-  /** See `edgesInRotation` of `fleet/routes/progress.ts`; those of this store are whole from the beginning. */
+  /** See `edgesInRotation` of `fleet/routes/progress.ts`. */
   edgesInRotation(): string[] {
-    const isInRotation = ({ role, lifecycle, schedulable, seenAt }: MemoryNode) =>
-      role === "edge" && lifecycle === "active" && schedulable && seenAt !== null;
+    const isInRotation = ({ role, lifecycle, schedulable, entering, seenAt }: MemoryNode) =>
+      role === "edge" && lifecycle === "active" && schedulable && !entering && seenAt !== null;
     return [...this.nodes.values()].filter(isInRotation).map(({ id }) => id);
   }
 

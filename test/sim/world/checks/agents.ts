@@ -131,10 +131,9 @@ export class AgentChecks extends Check implements ContainerWitness {
         );
     }
     const upstream = `${machine.address}:${container.port}`;
+    const inRotation = this.world.postgres.tables.edgesInRotation();
     for (const edge of this.world.edges) {
-      const row = this.world.postgres.tables.nodes.get(edge.id);
-      if (row?.lifecycle !== "active" || !row.schedulable || row.seenAt === null) continue;
-      const host = edge.caddy.hostOf(upstream);
+      const host = inRotation.includes(edge.id) ? edge.caddy.hostOf(upstream) : null;
       if (host !== null) this.fail(14, `${machineId}: ${kind} of ${id}, to which ${edge.id} sends visitors of ${host}`);
     }
   }

@@ -2,6 +2,7 @@ import { backupInvariants } from "./backups.ts";
 import { changeInvariants } from "./changes.ts";
 import { copyInvariants } from "./copies.ts";
 import { databaseInvariants } from "./databases.ts";
+import { edgeInvariants } from "./edges.ts";
 import { jobInvariants } from "./jobs.ts";
 
 /** An invariant that did not hold. */
@@ -52,6 +53,7 @@ export const invariants: Readonly<Record<number, string>> = {
   34: "an edge begins with no older table than it has said that it serves",
   35: "what an edge says that it serves is what its Caddy serves",
   36: "whoever publishes by what it is told publishes what a look at everything would",
+  ...edgeInvariants,
   ...jobInvariants,
   ...databaseInvariants,
   ...backupInvariants,

@@ -7,7 +7,7 @@ import type { Node } from "../../../stores/db/tables.ts";
 import { workTopic } from "../../../stores/work/queue.ts";
 import type { FleetView } from "../../cluster/facts.ts";
 import { nodeTopic, routeTopic, taskTopic } from "../../cluster/topics.ts";
-import { type CircumstancesFleet, circumstancesOf } from "../circumstances.ts";
+import { type CircumstancesFleet, circumstancesOf, saysHowFarItIs } from "../circumstances.ts";
 import { insertNodeEvents } from "../events/store.ts";
 import { type ActionWords, nodeChange } from "./rules.ts";
 
@@ -45,9 +45,6 @@ export async function actOnNode(
   await wakeFollowers(tx, node);
   return { node };
 }
-
-const saysHowFarItIs = (fleet: CircumstancesFleet, edgeId: string): boolean =>
-  fleet.nodeLink(edgeId).link !== "unreachable" && fleet.edgeApplied(edgeId)?.state !== undefined;
 
 async function lockNode(tx: Db, id: string): Promise<Node | undefined> {
   const row = await tx.selectFrom("node").select("role").where("id", "=", id).executeTakeFirst();

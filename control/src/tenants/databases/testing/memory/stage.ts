@@ -179,7 +179,7 @@ export async function memoryStage(): Promise<Stage> {
       const id = tables.id("n");
       tables.nodes.set(id, {
         ...{ id, role: "node", lifecycle, schedulable: true, drain: "none", drainGeneration: 0, drainDeadline: null },
-        ...{ quarantinedAt: null, diskFull: false, createdAt: systemClock.now(), seenAt: null },
+        ...{ quarantinedAt: null, diskFull: false, entering: false, createdAt: systemClock.now(), seenAt: null },
       });
       return id;
     },

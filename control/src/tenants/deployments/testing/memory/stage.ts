@@ -232,6 +232,7 @@ export async function memoryStage(): Promise<Stage> {
           drainDeadline: null,
           quarantinedAt: null,
           diskFull: false,
+          entering: false,
           createdAt: systemClock.now(),
           seenAt: systemClock.now(),
         },
