@@ -222,15 +222,25 @@ describe.each([
     });
 
     test("that fails leaves the page and no containers, and says why", async () => {
-      const stopped = await served("stopped", { stopped: false, replicas: 2 });
+      const stopped = await served("stopped", { replicas: 2 });
       await stage.newTask(stopped.deploymentId);
       await stage.lifecycle.fail(stopped, "It did not answer.");
       expect(await stage.channelOf(stopped.projectId)).toMatchObject({ stopped: true });
       expect(await stage.tasksOf(stopped.deploymentId)).toMatchObject([{ desired: "removed", drainSeconds: 0 }]);
+      expect(await stage.isRetiring(stopped.deploymentId)).toBe(false);
       expect(await stage.look(stopped.deploymentId)).toMatchObject({ status: "stopped", error: "It did not answer." });
       const running = await served("running");
       await stage.lifecycle.fail(running, "It did not answer.");
       expect(await stage.look(running.deploymentId)).toEqual({ status: "running", error: null, lines: [] });
+    });
+
+    test("that fails after visitors were let in keeps its containers until edges show the page", async () => {
+      const opened = await served("stopped", { stopped: false });
+      await stage.newTask(opened.deploymentId);
+      await stage.lifecycle.fail(opened, "It fell over.");
+      expect(await stage.channelOf(opened.projectId)).toMatchObject({ stopped: true });
+      expect(await slotsOf(opened.deploymentId, "running")).toEqual([0]);
+      expect(await stage.isRetiring(opened.deploymentId)).toBe(true);
     });
   });
 });

@@ -122,7 +122,9 @@ export const lifecycleRows = (db: Db): LifecycleRows => ({
       if (!(await lockDeployment(tx, deploymentId, "stopped"))) return;
       await tx.updateTable("deployment").set({ error: message }).where("id", "=", deploymentId).execute();
       await insertEvent(tx, { deploymentId, phase: "start-failed", detail: message });
-      await switchChannel(tx, { projectId, deploymentId }, { stopped: true });
+      // Visitors may have been sent to them already.
+      const wasOpen = await switchChannel(tx, { projectId, deploymentId }, { stopped: true });
+      if (wasOpen) return void (await retire(tx, deploymentId));
       const wanted = await listWantedTasks(tx, deploymentId, "serve");
       await removeTasks(
         tx,
@@ -178,13 +180,14 @@ async function readApp(db: Db, deployment: Deployment): Promise<LifecycleRow["ap
   };
 }
 
-/** Changes what the channel shows, if it still leads to the deployment, whose row is held. */
+/** Changes what the channel shows, if it still leads to the deployment, whose row is held; whether it showed something else. */
 async function switchChannel(
   tx: Db,
   { projectId, deploymentId }: LifecycleOf,
   { stopped }: { stopped: boolean },
-): Promise<void> {
+): Promise<boolean> {
   const state = await findChannelState(tx, production(projectId), { lock: true });
-  if (state?.deployment_id !== deploymentId || state.stopped === stopped) return;
+  if (state?.deployment_id !== deploymentId || state.stopped === stopped) return false;
   await pointChannel(tx, production(projectId), { deploymentId, stopped });
+  return true;
 }

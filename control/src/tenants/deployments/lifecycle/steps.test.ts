@@ -180,6 +180,22 @@ describe("a start", () => {
       step: { do: "fail" },
     },
     {
+      when: "its node goes away while edges follow",
+      facts: starting({
+        channel: open,
+        ...app({ containers: [aContainer({ observation: null, nodeLostAt: ago(60_000) })] }),
+      }),
+      step: { do: "wait", for: "the edges to follow", recheckMs: null },
+    },
+    {
+      when: "its node went away, and every edge shows it",
+      facts: starting({
+        ...{ channel: open, route: everywhere },
+        ...app({ containers: [aContainer({ observation: null, nodeLostAt: ago(60_000) })] }),
+      }),
+      step: { do: "started", detail: null },
+    },
+    {
       when: "the project is suspended while edges follow",
       facts: starting({ channel: open, suspended: true }),
       step: { do: "fail", message: "The project is suspended." },

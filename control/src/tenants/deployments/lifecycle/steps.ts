@@ -90,16 +90,26 @@ function startStep(facts: StartFacts): LifecycleStep {
   const { now, lookingSince } = facts;
   // A site that is up in part is better than one that stays stopped.
   const next = app === null ? up : bringUp({ now, lookingSince, ...app, restMayFollow: true });
+  const fail = ({ code, message }: { code: string; message: string }): LifecycleStep => ({
+    do: "fail",
+    message: message === "" ? failureMessage(code) : message,
+  });
+  if (!channel.stopped) {
+    if (next.is === "failed" && next.isOver) return fail(next);
+    // Visitors are sent to these containers. Whatever takes their place is for the keeper of replicas to make, which ends none
+    // before edges have left it.
+    const detail = next.is === "up" ? next.lacks : null;
+    return waitForEdges(facts, channel.since) ?? { do: "started", detail };
+  }
   switch (next.is) {
     case "make":
       return { do: "make", slots: next.slots, abandoned: next.abandoned };
     case "failed":
-      return { do: "fail", message: next.message === "" ? failureMessage(next.code) : next.message };
+      return fail(next);
     case "wait":
       return wait(next.for, lasted(facts, newest(app)), startMs);
     case "up":
-      if (channel.stopped) return { do: "open" };
-      return waitForEdges(facts, channel.since) ?? { do: "started", detail: next.lacks };
+      return { do: "open" };
   }
 }
 

@@ -47,17 +47,18 @@ export const memoryLifecycleRows = (transact: Transact<DeploymentTables>): Lifec
       if (row?.status !== "stopped") return;
       row.error = error;
       tables.lines.push({ of: deploymentId, what: "start-failed", at: now });
-      show(tx, projectId, deploymentId, true);
+      if (show(tx, projectId, deploymentId, true)) return retire(tx, deploymentId);
       tables.removeTasks(tables.wantedTasksOf(deploymentId).map(({ id }) => id));
       notify(taskTopic);
     }),
 });
 
-/** If production leads to it still. */
-function show(tx: Tx, projectId: string, deploymentId: string, stopped: boolean): void {
+/** If production leads to it still; whether it showed something else. */
+function show(tx: Tx, projectId: string, deploymentId: string, stopped: boolean): boolean {
   const site = tx.tables.siteOf(projectId);
-  if (site?.deploymentId === deploymentId && site.stopped !== stopped)
-    pointChannel(tx, projectId, { deploymentId, stopped });
+  if (site?.deploymentId !== deploymentId || site.stopped === stopped) return false;
+  pointChannel(tx, projectId, { deploymentId, stopped });
+  return true;
 }
 
 function find({ tables, now }: Tx, itemId: number, { projectId, action, deploymentId: askedId }: LifecyclePayload) {
