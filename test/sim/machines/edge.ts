@@ -90,6 +90,11 @@ export class EdgeMachine {
     return this.process.alive && this.standing?.unready() === "";
   }
 
+  /** Whether it sends its visitors away, or has. */
+  get isLeaving(): boolean {
+    return this.rotation !== null && this.rotation.phase() !== "serving";
+  }
+
   get generation(): bigint {
     return this.applier?.state().generation ?? 0n;
   }

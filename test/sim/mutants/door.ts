@@ -29,6 +29,7 @@ import type { clockStep } from "@svc/control/tenants/jobs/clock/steps";
 import type { afterAttempt } from "@svc/control/tenants/jobs/runs/rules";
 import type { nextJobRunStep } from "@svc/control/tenants/jobs/runs/steps";
 import type { switchChannelJobs } from "@svc/control/tenants/jobs/testing/memory/change";
+import type { nextPhase, unreadyReason } from "@svc/router/rotation/rules";
 import type { decide } from "@svc/router/table";
 import type { createTableFeed } from "@svc/router/table-feed";
 import type { createTableStore } from "@svc/router/table-store";
@@ -73,6 +74,8 @@ export interface Patchable {
   createTableStore: typeof createTableStore;
   decide: typeof decide;
   nextSequence: typeof nextSequence;
+  nextPhase: typeof nextPhase;
+  unreadyReason: typeof unreadyReason;
 }
 
 /** Each makes a function of the real one. */

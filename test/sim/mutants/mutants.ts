@@ -305,6 +305,20 @@ const mutants = {
         ),
     },
   },
+  M27: {
+    breaks: "an edge whose drain is canceled stays as far as it was with it",
+    foundBySeed: 128,
+    patches: {
+      nextPhase:
+        (real) =>
+        (...[at, place, waits]) =>
+          place.leave ? real(at, place, waits) : at.phase,
+    },
+  },
+  M28: {
+    breaks: "an edge lets visitors come as soon as it has a table, whether it is in rotation or not",
+    patches: { unreadyReason: (real) => (health) => real({ ...health, inRotation: true }) },
+  },
   ...jobMutants,
   ...databaseMutants,
 } satisfies Record<string, Mutant>;

@@ -36,6 +36,7 @@ const patchable: Readonly<Record<string, readonly string[]>> = {
   "control/src/tenants/jobs/runs/steps.ts": ["nextJobRunStep"],
   // Half of the product: what visitors see and what runs by schedule change in one transaction of a store.
   "control/src/tenants/jobs/testing/memory/change.ts": ["switchChannelJobs"],
+  "router/src/rotation/rules.ts": ["nextPhase", "unreadyReason"],
   "router/src/table-feed.ts": ["createTableFeed"],
   "router/src/table-store.ts": ["createTableStore"],
   "router/src/table.ts": ["decide"],

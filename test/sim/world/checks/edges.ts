@@ -39,7 +39,12 @@ export class EdgeChecks extends Check {
     for (const edge of this.world.edges) {
       const row = this.world.postgres.tables.nodes.get(edge.id);
       if (row?.lifecycle !== "active" || !edge.process.alive) continue;
-      const { inRotation } = placeOf(placeRow(row));
+      const { inRotation, leave } = placeOf(placeRow(row));
+      if (edge.isLeaving !== leave)
+        this.fail(
+          60,
+          `${edge.id} ${edge.isLeaving ? "sends" : "does not send"} its visitors away, and is to do otherwise`,
+        );
       if (row.entering) this.fail(60, `${edge.id} does not come in`);
       if (edge.isReady !== inRotation)
         this.fail(60, `visitors may ${edge.isReady ? "" : "not "}come to ${edge.id}, and are to do otherwise`);
