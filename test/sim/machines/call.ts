@@ -7,6 +7,12 @@ import type { Connection, Message } from "./connection.ts";
 /** A daemon as its certificate names it, which nobody in this world can forge or lose. */
 export type Named = Pick<DaemonIdentity, "role" | "id" | "incarnation">;
 
+/** Told of what control hears and says in one call. */
+export interface CallWitness {
+  heard(message: Message): void;
+  sent(message: Message): void;
+}
+
 interface Enveloped {
   message: { case?: string | undefined; value?: unknown };
 }
@@ -19,12 +25,12 @@ export class VirtualCall<Req extends Enveloped, Res extends Partial<Enveloped>> 
 
   private readonly connection: Connection;
   private readonly named: Named;
-  private readonly sent: (message: Message) => void;
+  private readonly witness: CallWitness;
 
-  constructor(connection: Connection, named: Named, sent: (message: Message) => void) {
+  constructor(connection: Connection, named: Named, witness: CallWitness) {
     this.connection = connection;
     this.named = named;
-    this.sent = sent;
+    this.witness = witness;
   }
 
   identify({ clusterId, role }: { clusterId: string; role: DaemonRole }): Peer {
@@ -53,6 +59,7 @@ export class VirtualCall<Req extends Enveloped, Res extends Partial<Enveloped>> 
     while (!this.isPaused) {
       const next = this.waiting.shift();
       if (next === undefined) return;
+      this.witness.heard(next.message as Message);
       this.on?.message(next);
     }
   }
@@ -71,7 +78,7 @@ export class VirtualCall<Req extends Enveloped, Res extends Partial<Enveloped>> 
   write({ message }: Res, taken: () => void): void {
     if (message?.case === undefined) return;
     const told = { case: message.case, value: message.value };
-    this.sent(told);
+    this.witness.sent(told);
     this.connection.send("back", told, taken);
   }
 

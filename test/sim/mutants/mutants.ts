@@ -130,7 +130,7 @@ const mutants = {
   },
   M9: {
     breaks: "the holder of a lease counts from when the answer came",
-    foundBySeed: 50_097,
+    foundBySeed: 50_233,
     patches: {
       answered: (real) => (validity, ttlSeconds, nowMs) => {
         const next = real(validity, ttlSeconds, nowMs);
@@ -140,7 +140,7 @@ const mutants = {
   },
   M10: {
     breaks: "control does not begin anew when an agent asks for it",
-    foundBySeed: 300_277,
+    foundBySeed: 10,
     patches: {
       assignAnswered: (real) => (outbox, answer) =>
         answer.resync ? { ...outbox, waitsFor: null } : real(outbox, answer),
@@ -194,7 +194,7 @@ const mutants = {
   },
   M15: {
     breaks: "a container that has not started yet is taken for one that never will, and its gate is not shut",
-    foundBySeed: 20_655,
+    foundBySeed: 20_722,
     patches: {
       judge: (real) => (situation) => (real(situation) === "shut" ? "never" : real(situation)),
       nextRun: (real) => (record, event) => {
@@ -239,7 +239,7 @@ const mutants = {
   },
   M20: {
     breaks: "an edge takes a complete table that is older than what it has",
-    foundBySeed: 132,
+    foundBySeed: 167,
     patches: {
       decide: (real) => (known, whole, message) => {
         const decision = real(known, whole, message);
@@ -282,6 +282,7 @@ const mutants = {
   },
   M24: {
     breaks: "a container that changes does not tell whoever publishes routes",
+    foundBySeed: 11,
     patches: { dirtyByKeys: () => () => clean },
   },
   M25: {

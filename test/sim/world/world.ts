@@ -229,9 +229,7 @@ export class World {
       receive: (message) =>
         enter(process, () => {
           if (call === null) {
-            call = new VirtualCall(connection, named, ({ case: kind }) => {
-              if (kind === "assign") this.checks.agents.onAssignSent();
-            });
+            call = new VirtualCall(connection, named, this.checks.agents.watchCall(named.id));
             (streams[serve] as (call: unknown) => void)(call);
           }
           call.receive(message as Message);

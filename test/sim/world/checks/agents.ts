@@ -1,8 +1,18 @@
 import type { Chain, PlacementRecord, RunState } from "@svc/agent/journal/records";
 import { kindOf } from "@svc/agent/placements/kinds/index";
 import { startWithinMs } from "@svc/control/fleet/agents/node-session";
-import { type Assign, Desired, Observed, type PlacementStatus, RunPhase, type RunStatus } from "@svc/proto/node";
+import { RouteTable_Kind } from "@svc/proto/edge";
+import {
+  type Assign,
+  Assign_Kind,
+  Desired,
+  Observed,
+  type PlacementStatus,
+  RunPhase,
+  type RunStatus,
+} from "@svc/proto/node";
 import type { AgentMachine } from "../../machines/agent.ts";
+import type { CallWitness } from "../../machines/call.ts";
 import type { Container, ContainerWitness } from "../../machines/docker.ts";
 import type { DatabaseChecks } from "./databases.ts";
 import { Check } from "./seen.ts";
@@ -28,8 +38,21 @@ export class AgentChecks extends Check implements ContainerWitness {
     return this.world.checks.databases;
   }
 
-  onAssignSent(): void {
-    this.assignsSent += 1;
+  /** Watches one stream: what is asked for from the beginning is told from there, next. */
+  watchCall(daemonId: string): CallWitness {
+    let asksForAll = false;
+    return {
+      heard: ({ case: kind, value }) => {
+        if (kind === "applied" && (value as { resync: boolean }).resync) asksForAll = true;
+      },
+      sent: ({ case: kind, value }) => {
+        if (kind === "assign") this.assignsSent += 1;
+        if (kind !== "assign" && kind !== "table") return;
+        const isAll = (value as { kind: number }).kind === (kind === "assign" ? Assign_Kind : RouteTable_Kind).COMPLETE;
+        if (asksForAll && !isAll) this.fail(61, `${daemonId} asked to begin again, and is told changes`);
+        asksForAll = false;
+      },
+    };
   }
 
   /** Called when an agent is about to journal an assignment that it has accepted. */

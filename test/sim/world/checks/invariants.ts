@@ -54,6 +54,7 @@ export const invariants: Readonly<Record<number, string>> = {
   35: "what an edge says that it serves is what its Caddy serves",
   36: "whoever publishes by what it is told publishes what a look at everything would",
   ...edgeInvariants,
+  61: "an agent or edge that asks to begin again is told all of it next",
   ...jobInvariants,
   ...databaseInvariants,
   ...backupInvariants,
