@@ -2,7 +2,7 @@ import type { TableFile } from "@svc/router/table-file";
 import type { Kernel, Process, Scope } from "../kernel/kernel.ts";
 import { createAnswer } from "../kernel/ports.ts";
 
-/** The disk with an edge's table: what was synced outlives a crash, and of what was not any beginning does. */
+/** What an edge's disk has of one file, its table's first of all: what was synced outlives a crash, and of what was not any beginning does. */
 export class TableDisk {
   private durable: string | null = null;
   private unsynced = "";

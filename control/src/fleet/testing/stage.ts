@@ -173,14 +173,8 @@ export async function memoryStage(): Promise<Stage> {
       const id = tables.id("n");
       tables.nodes.set(id, {
         ...{ id, role: "node", lifecycle: "active", schedulable: true, drain: "none", drainGeneration: 0 },
-        ...{
-          drainDeadline: null,
-          quarantinedAt: null,
-          diskFull: false,
-          entering: false,
-          seenAt,
-          createdAt: systemClock.now(),
-        },
+        ...{ drainDeadline: null, quarantinedAt: null, diskFull: false, entering: false },
+        ...{ seenAt, createdAt: systemClock.now() },
         ...cordoned(values),
         ...values,
       });

@@ -228,14 +228,8 @@ export async function memoryStage(): Promise<Stage> {
       const id = tables.id("e");
       tables.nodes.set(id, {
         ...{ id, role: "edge", lifecycle: "active", schedulable, drain: "none", drainGeneration: 0 },
-        ...{
-          drainDeadline: null,
-          quarantinedAt: null,
-          diskFull: false,
-          entering: false,
-          createdAt: systemClock.now(),
-          seenAt: systemClock.now(),
-        },
+        ...{ drainDeadline: null, quarantinedAt: null, diskFull: false, entering: false },
+        ...{ createdAt: systemClock.now(), seenAt: systemClock.now() },
       });
       return id;
     },
