@@ -30,7 +30,8 @@ export interface InsideOptions {
   logFile: string;
 }
 
-const startMs = 5_000;
+/** Ends a test that hangs. */
+const startMs = 60_000;
 
 /**
  * Starts a program on the machine whose first process is `init`. It ends when this process does, however that is.
@@ -52,10 +53,10 @@ export async function startInside({ init, argv: program, env, logFile }: InsideO
   });
   void ended.then(() => finished(log.end()).catch(() => {}));
   const isRunning = () => outer.exitCode === null && outer.signalCode === null && outer.pid !== undefined;
-  const pid = await waitFor(`${program[0]} to start`, startMs, async () => {
-    if (!isRunning()) throw new Error(`it ended at once; see ${logFile}`);
-    return (await childrenOf(outer.pid ?? 0))[0];
-  });
+  const pid = await waitFor(`${program[0]} to start`, startMs, async () =>
+    isRunning() ? (await childrenOf(outer.pid ?? 0))[0] : "ended",
+  );
+  if (pid === "ended") throw new Error(`${program[0]} ended at once; see ${logFile}`);
   const kill = (signal: NodeJS.Signals) => {
     if (!isRunning()) return;
     sendSignal(pid, signal);

@@ -102,6 +102,10 @@ export async function answered(
   return waitFor(what, timeoutMs, () => (isEnough(prober.answering(windowMs)) ? prober.now() : null));
 }
 
+/** Resolves with the time since the prober was started at which any container had answered it after `sinceMs` of it. */
+export const answeredSince = (prober: Prober, sinceMs: number, timeoutMs: number): Promise<number> =>
+  waitFor("an answer", timeoutMs, () => (prober.answering(prober.now() - sinceMs).size > 0 ? prober.now() : null));
+
 /** Starts to visit the site so many times a second; resolves once it answers. */
 export async function visit(site: Site, perSecond = 10): Promise<Prober> {
   const prober = startProber(site.url, perSecond);
