@@ -78,14 +78,23 @@ for (const engine of ["postgres", "mariadb"] as const) {
     await runner.ask(target(), "createTenant", { database, role, verifier, connectionLimit: 5 });
   });
 
-  const check = () =>
+  const check = (sql: Pick<SqlRunner, "ask"> = runner) =>
     checkWorker({
-      ...{ db: api.db, secrets: api.context.secrets, sql: runner, log: createLog("silent") },
+      ...{ db: api.db, secrets: api.context.secrets, sql, log: createLog("silent") },
       fleet: { observation: () => null },
       openLine: (_, signal) => lineTo(server.socket)(signal),
     })({ payload: { databaseId: id } } as never, new AbortController().signal);
   const samples = () => api.db.selectFrom("database_sample").selectAll().where("database_id", "=", id).execute();
   const names = () => databaseNames(id);
+  /** An empty database of MariaDB has a size of 0. */
+  const fill = async () => {
+    const password = openTenantPassword(api.context.secrets, await branch());
+    const tenant = { user: names().role, database: names().database, password };
+    const asked = { sql: "create table t (id int)", rollback: false, readOnly: false };
+    await runner.ask({ ...target(), tenant }, "query", asked);
+  };
+  const resizePlan = (db_size_mb: number) =>
+    api.db.updateTable("plan").set({ db_size_mb }).where("is_default", "=", true).execute();
 
   test(`a night adds one sample of a branch of ${engine}, and measures it`, async () => {
     expect(await enqueueNightly(api.db)).toBeGreaterThan(0);
@@ -96,24 +105,11 @@ for (const engine of ["postgres", "mariadb"] as const) {
   });
 
   test(`a branch of ${engine} that holds more than its plan allows is read-only until the night in which it may hold it`, async () => {
-    const { id: planId } = await api.db
-      .selectFrom("plan")
-      .select("id")
-      .where("is_default", "=", true)
-      .executeTakeFirstOrThrow();
-    const resize = (db_size_mb: number) =>
-      api.db.updateTable("plan").set({ db_size_mb }).where("id", "=", planId).execute();
-    const row = await branch();
-    const tenant = {
-      ...{ user: names().role, database: names().database },
-      password: openTenantPassword(api.context.secrets, row),
-    };
-    const asked = { sql: "create table t (id int)", rollback: false, readOnly: false };
-    await runner.ask({ ...target(), tenant }, "query", asked);
+    await fill();
     const woken = () => api.db.selectFrom("work_item").select("key").where("key", "=", `database/${id}`).execute();
-    await resize(0);
+    await resizePlan(0);
     await check();
-    await resize(1_000);
+    await resizePlan(1_000);
     expect(await branch()).toMatchObject({ read_only: true, read_only_soft: null });
     expect(await woken()).toHaveLength(1);
     // Its server could be written to: nobody is let in.
@@ -133,6 +129,20 @@ for (const engine of ["postgres", "mariadb"] as const) {
     await check();
     expect(await branch()).toMatchObject({ read_only: false, read_only_soft: null });
     expect(await findServer(api.db, id)).toMatchObject({ databaseId: id });
+  });
+
+  test(`a branch of ${engine} is judged by the plan that its owner has once it is measured`, async () => {
+    await fill();
+    await api.db.updateTable("database").set({ read_only: true }).where("id", "=", id).execute();
+    await resizePlan(0);
+    await check({
+      ask: async (target, name, asked) => {
+        const answer = await runner.ask(target, name, asked);
+        if (name === "usage") await resizePlan(1_000);
+        return answer;
+      },
+    });
+    expect(await branch()).toMatchObject({ read_only: false });
   });
 
   test(`a password of ${engine} that was changed outside is changed back, and somebody is told`, async () => {

@@ -1,10 +1,11 @@
 import { databaseNames, keeperUser } from "@svc/proto";
-import { sql } from "kysely";
+import { sql, type UpdateObject } from "kysely";
 import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { openKeeperPassword, openTenantPassword } from "../../../fleet/databases/secrets.ts";
 import { verifierOf } from "../../../fleet/databases/verifier.ts";
 import { recordAudit } from "../../../http/audit.ts";
 import type { Log } from "../../../log.ts";
+import type { Database } from "../../../stores/db/gen/tables.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Branch } from "../../../stores/db/tables.ts";
 import { Refused } from "../../../stores/refused.ts";
@@ -12,12 +13,13 @@ import type { Secrets } from "../../../stores/secrets.ts";
 import type { WorkHandler } from "../../../stores/work/worker.ts";
 import { type FoundBranch, readBranchFacts } from "../facts.ts";
 import { loginsOf } from "../find-ready.ts";
+import { holdPlanOfBranch } from "../servers.ts";
 import { insertSizeSample } from "../sizes.ts";
 import type { OpenLine } from "../sql/line.ts";
 import type { SqlRunner, SqlTarget } from "../sql/runner.ts";
 import { doubted, lockBranch, wakeBranch } from "../store.ts";
 import { isDueTonight } from "./nights.ts";
-import { checkSteps } from "./steps.ts";
+import { checkSteps, readOnlyTonight } from "./steps.ts";
 
 export interface CheckDeps {
   db: Db;
@@ -48,7 +50,7 @@ export function checkWorker(deps: CheckDeps): WorkHandler {
     }
     return { state: "done" };
 
-    async function check({ secrets, openLine, sql: runner }: CheckDeps, { branch, plan, address, facts }: FoundBranch) {
+    async function check({ secrets, openLine, sql: runner }: CheckDeps, { branch, address, facts }: FoundBranch) {
       if (address === null) return;
       const isServerReadOnly = facts.servers.some(({ wanted, readOnly }) => wanted && readOnly);
       const { admin } = loginsOf(secrets, branch);
@@ -60,12 +62,10 @@ export function checkWorker(deps: CheckDeps): WorkHandler {
       const { sizeBytes } = (await runner.ask(target, "usage", { database, role })).given;
       const { verifier } = (await runner.ask(target, "readVerifier", { role })).given;
       const expected = expectedVerifier(secrets, branch);
-      const steps = checkSteps({
-        ...{ sizeBytes, sizeLimitMb: plan.db_size_mb, knownBytes: branch.size_bytes },
-        ...{ readOnly: branch.read_only, isServerReadOnly, isNightly: await isDueTonight(db, branch.id) },
+      const { hold, restorePassword } = checkSteps({
+        ...{ sizeBytes, knownBytes: branch.size_bytes, readOnly: branch.read_only, isServerReadOnly },
         ...{ standsBy: facts.standsBy, verifier, expected },
       });
-      const { restorePassword } = steps;
       if (restorePassword !== null && expected !== null && (await hasSamePassword(db, branch))) {
         if (restorePassword === "now") await runner.ask(target, "setVerifier", { role, verifier: expected });
         await noteRestored(db, branch, restorePassword);
@@ -75,24 +75,24 @@ export function checkWorker(deps: CheckDeps): WorkHandler {
         );
       }
       await checkKeeper(runner, target, secrets, branch);
-      const held = steps.hold && (await runner.ask(target, "holdReadOnly", { database, role, ...steps.hold })).given;
+      const held = hold && (await runner.ask(target, "holdReadOnly", { database, role, ...hold })).given;
       await db.transaction().execute(async (tx) => {
+        const plan = await holdPlanOfBranch(tx, branch.id);
         const now = await lockBranch(tx, branch.id);
-        if (now === null) return;
-        const decided = steps.readOnly === null ? {} : { read_only: steps.readOnly, read_only_soft: null };
+        if (plan === null || now === null) return;
         // What a server said is about the time since it was decided last.
         const found = held === null || !now.read_only ? {} : { read_only_soft: held.isSoft };
         const measured = { size_bytes: sizeBytes, sized_volume_bytes: sql<number>`volume_bytes` };
-        await tx
-          .updateTable("database")
-          .set({ ...measured, ...found, ...decided })
-          .where("id", "=", branch.id)
-          .execute();
-        if (steps.readOnly !== null) {
-          await wakeBranch(tx, branch.id);
-          log.info({ databaseId: branch.id, projectId: branch.project_id, readOnly: steps.readOnly }, "database");
-        }
-        if (steps.sample && (await isDueTonight(tx, branch.id))) await insertSizeSample(tx, branch.id, sizeBytes);
+        await update(tx, now, { ...measured, ...found });
+        // Only nights decide about writing, so that nobody's app is stopped in the middle of the day.
+        if (!(await isDueTonight(tx, now.id))) return;
+        await insertSizeSample(tx, now.id, sizeBytes);
+        // By the plan of this moment, not by the one from before it was measured: what is decided holds until the next night.
+        const readOnly = readOnlyTonight({ sizeBytes, sizeLimitMb: plan.db_size_mb, readOnly: now.read_only });
+        if (readOnly === null) return;
+        await update(tx, now, { read_only: readOnly, read_only_soft: null });
+        await wakeBranch(tx, now.id);
+        log.info({ databaseId: now.id, projectId: now.project_id, readOnly }, "database");
       });
     }
   };
@@ -126,9 +126,12 @@ async function hasSamePassword(db: Db, branch: Branch): Promise<boolean> {
   return isSame(now ?? null, branch);
 }
 
-const doubt = async (tx: Db, { id }: Branch): Promise<void> => {
-  await tx.updateTable("database").set(doubted).where("id", "=", id).execute();
-  await wakeBranch(tx, id);
+const update = (tx: Db, { id }: Branch, change: UpdateObject<Database, "database">) =>
+  tx.updateTable("database").set(change).where("id", "=", id).execute();
+
+const doubt = async (tx: Db, branch: Branch): Promise<void> => {
+  await update(tx, branch, doubted);
+  await wakeBranch(tx, branch.id);
 };
 
 /**
