@@ -134,6 +134,7 @@ export function virtualAdmin({ world, process }: Replica): DatabaseAdmin {
       }),
     bringKeeper: (target, { verifier }, signal) =>
       ask(target, signal, (volume, server) => {
+        if (volume.keeper === verifier) return;
         writable(server);
         volume.keeper = verifier;
       }),

@@ -130,15 +130,16 @@ export class CopyChecks extends Check {
   private lackOf(branch: Branch): string | null {
     const { world } = this;
     const { tables, nowMs } = world.postgres;
-    const { id, status, status_at, project_id, node_id, read_only } = branch;
-    if (status !== "ready" || tables.branches.suspended.has(project_id) || read_only) return null;
+    const { id, status, status_at, project_id, node_id, read_only, keeper_at } = branch;
+    if (status !== "ready" || tables.branches.suspended.has(project_id)) return null;
+    // A server that nobody writes to lets in whom it let in before.
+    if (read_only && keeper_at === null) return null;
     const sinceMs = (date: Date): number => Math.min(nowMs() - date.getTime(), world.kernel.nowMs - world.calmSinceMs);
     const changes = [...tables.branches.changes.values()].filter(({ database_id }) => database_id === id);
     if (sinceMs(status_at) < beginsMs) return null;
     if (changes.some(({ ended_at }) => ended_at === null || sinceMs(ended_at) < beginsMs)) return null;
     const server = tables.branches.serversOf(id).findLast(({ reapedAt }) => reapedAt === null);
-    const isOn =
-      server?.desired === "running" && sinceMs(server.createdAt) >= beginsMs && server.server?.readOnly !== true;
+    const isOn = server?.desired === "running" && sinceMs(server.createdAt) >= beginsMs;
     const home = this.machineOf(node_id);
     if (!isOn || home === undefined || !home.docker.isAnswering(`svc-p-${server.id}`)) return null;
     const copies = tables.branches.copiesOf(id);
