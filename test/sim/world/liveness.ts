@@ -205,6 +205,8 @@ export function checkRest(
     // One whose deployment is over, left by a write that came late, is swept up within the hour; nobody grants it.
     const status = postgres.tables.deployments.get(run.ownerId)?.status;
     if (run.state === "accepted" && status !== "deploying") continue;
+    // What went live after all jobs were switched off has jobs of its own.
+    if (checks.jobs.hasBegunLately(run.attemptId)) continue;
     if (seen.well.has(nodeId) && run.state !== "offered" && !isRunOver(run.state))
       checks.fail(25, `${run.attemptId} is still ${run.state} on ${nodeId}`);
   }

@@ -65,6 +65,12 @@ export class JobChecks extends Check {
     return (this.tables.attempts.get(attemptId)?.outcome ?? null) !== null;
   }
 
+  /** It is of a job, and may be under way still. */
+  hasBegunLately(attemptId: string): boolean {
+    const { started_at = null } = this.tables.attempts.get(attemptId) ?? {};
+    return started_at !== null && this.world.postgres.nowMs() - started_at.getTime() <= endsWithinMs;
+  }
+
   /** Called after every transaction. */
   onRows = (): void => {
     const { jobs, runs, open } = this.tables;
@@ -194,7 +200,9 @@ export class JobChecks extends Check {
       for (const { id, state, gate } of docker.containers.values()) {
         const other = attempts.get(id);
         if (other === undefined || id === attemptId || state !== "running" || gate !== "claimed") continue;
-        if (other.outcome === "unknown" || runs.get(other.owner_id)?.job_id !== run.job_id) continue;
+        // Of whom nobody knows whether it ran, nobody knows either when it does.
+        if ([attempt, other].some(({ outcome }) => outcome === "unknown")) continue;
+        if (runs.get(other.owner_id)?.job_id !== run.job_id) continue;
         this.fail(38, `attempt ${attemptId} begins while ${id} of the same job runs`);
       }
     }
