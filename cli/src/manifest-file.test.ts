@@ -10,6 +10,9 @@ test("a manifest knows its place in its repository", async () => {
   await using directory = await aDirectory({ "svc.yml": valid, "apps/web/svc.yml": valid });
   const root = directory.path;
   expect(await locateManifest(join(root, "apps/web"), "svc.yml")).toMatchObject({ home: ".", path: "svc.yml" });
+  // Named from above, it is one of what lies there.
+  const named = await getManifest(await locateManifest(root, "apps/web/svc.yml"));
+  expect(named).toMatchObject({ source: { rootDirectory: "apps/web", manifestPath: "apps/web/svc.yml" } });
   await mkdir(join(root, ".git"));
   expect(await locateManifest(join(root, "apps/web"), "svc.yml")).toMatchObject({
     home: "apps/web",

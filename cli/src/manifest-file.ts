@@ -11,7 +11,10 @@ export interface ManifestPlace {
   file: string;
   /** Absolute path of its directory: what a deploy packs, and where `.svc` is. */
   directory: string;
-  /** Absolute path of the repository's root; null outside of one, where that directory stands for it. */
+  /**
+   * Absolute path of the repository's root; null outside of one, where that directory stands for it. From outside of a repository a
+   * manifest is one of the working directory that it lies below.
+   */
   repository: string | null;
   /** The directory from the repository's root, with `/`; "." for the root itself. */
   home: string;
@@ -25,10 +28,12 @@ const manifestBytesMax = 1024 * 1024;
 export async function locateManifest(cwd: string, manifest: string): Promise<ManifestPlace> {
   const file = resolve(cwd, manifest);
   const directory = dirname(file);
-  const repository = await repositoryOf(directory);
+  const repository = (await repositoryOf(directory)) ?? (isBelow(cwd, directory) ? resolve(cwd) : null);
   const root = repository ?? directory;
   return { file, directory, repository, home: pathFrom(root, directory), path: pathFrom(root, file) };
 }
+
+const isBelow = (above: string, directory: string): boolean => directory.startsWith(`${resolve(above)}${sep}`);
 
 /** The path from a directory to what is in it, with `/`; "." for the directory itself. */
 export const pathFrom = (directory: string, path: string): string =>

@@ -487,6 +487,7 @@ describe.concurrent("svc init", () => {
       type: "ociimage",
       port: 80,
       image: { reference: expect.stringMatching(/nginx:stable-alpine$/) },
+      release: { configured: false, timeoutSeconds: null },
     });
   });
 
@@ -649,8 +650,18 @@ describe.concurrent("svc init", () => {
     });
   });
 
+  test("an empty directory is to be a site, and somebody is told so", async () => {
+    await using directory = await aDirectory({});
+    const { path: cwd } = directory;
+    expect(envelopeOf(await svc(["init", "--name", "Shop", "--json"], { cwd }))).toMatchObject({
+      ...{ ok: true, manifest: "svc.yml", app: "Shop", detected: { type: "static" } },
+      warnings: [expect.stringContaining("nothing in this directory yet")],
+    });
+    expect(envelopeOf(await svc(["manifest", "validate", "--json"], { cwd }))).toMatchObject({ app: "Shop" });
+  });
+
   test.each([
-    { files: {}, message: "nothing in this directory" },
+    { files: { "notes.txt": "" }, message: "Nothing here tells" },
     { files: { "app.py": "", "requirements.txt": "" }, message: "Python project" },
     {
       files: { "package.json": '{"dependencies":{"@sveltejs/kit":"3","@sveltejs/adapter-auto":"7"}}' },

@@ -416,7 +416,31 @@ describe.concurrent("svc db backup", () => {
   });
 });
 
+test("a platform that says no more of a database than that it is there is understood", async () => {
+  const { reason: _reason, readOnly: _readOnly, protection: _protection, ...said } = branch();
+  const views = [{ name: "v", columns: table.columns }];
+  const answers = {
+    [`GET ${base}`]: ok(said),
+    [`GET ${base}/schema`]: ok({ channel: "production", engine: "postgres", tables: [table], views }),
+    [`GET ${base}/backups`]: ok({ backups: [aBackup()] }),
+  };
+  for (const args of [["status"], ["schema"], ["tables"], ["backup", "list"]])
+    expect(envelopeOf(await run(["db", ...args, "--json"], answers))).toMatchObject({ ok: true, engine: "postgres" });
+});
+
 describe.concurrent("what svc db migrate refuses", () => {
+  test("a damaged link to a project, before anything is applied", async () => {
+    const ended = await run(
+      ["db", "migrate", "--json"],
+      {},
+      {
+        files: { ".svc/migrations/1.sql": "select 1", ".svc/state.json": "{" },
+        env: { PATH: "/nowhere", DATABASE_URL: "postgres://u:secret-word@127.0.0.1:1/x" },
+      },
+    );
+    expect(envelopeOf(ended)).toMatchObject({ error: { code: "CONFIG_INVALID" } });
+  });
+
   test("a directory that is not there", async () => {
     const ended = await run(["db", "migrate", "--dir", "none", "--json"], {});
     expect(envelopeOf(ended)).toMatchObject({ error: { code: "CLI_INVALID_USAGE" } });

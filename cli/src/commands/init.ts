@@ -37,13 +37,13 @@ export const init = command({
   examples: ["svc init", "svc init --name Shop", "svc init --root apps/web", "svc init --template realtime-todo"],
   async run(context, { name, force, template, type, root }) {
     const place = await context.manifestPlace();
-    const wish = { type, root: tidyRoot(root) };
-    const facts = await readFacts(place.directory, wish.root);
+    const rootDirectory = tidyRoot(root);
+    const facts = await readFacts(place.directory, rootDirectory);
     if (facts === null)
       throw new CliError("CLI_INVALID_USAGE", `There is no directory ${place.directory}`, {
         hint: "Make the directory first, or name another place with --manifest <path>",
       });
-    if (wish.root !== undefined) await requireDirectory(place, wish.root);
+    if (rootDirectory !== undefined) await requireDirectory(place, rootDirectory);
     if (!force && (await isThere(place.file))) throw existsAlready(place.file, template);
     const directory = basename(place.directory);
     if (template === "ociimage") {
@@ -61,6 +61,12 @@ export const init = command({
       const hint = "Run svc deploy. README.md says what is where, and how to run it on this machine";
       return { manifest: place.path, app, template: whole, files, hint };
     }
+    const isEmpty = facts.files.size === 0 && type === undefined;
+    if (isEmpty)
+      context.warn(
+        "There is nothing in this directory yet: the manifest is that of a site whose files are published as they are. Run svc init --force once the app is there",
+      );
+    const wish: Wish = { type: isEmpty ? "static" : type, root: rootDirectory };
     const detected = await decide(context, place, facts, wish);
     const own = detected.rootDirectory === "." ? directory : basename(detected.rootDirectory);
     const names = { package: packageName(facts, detected.rootDirectory), directory: own };

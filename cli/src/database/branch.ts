@@ -78,8 +78,15 @@ export const failureOf =
     });
   };
 
+/** What not every platform says besides. */
+const branchReply = databaseReply.extend({
+  reason: databaseReply.shape.reason.default(null),
+  readOnly: databaseReply.shape.readOnly.default(false),
+  protection: databaseReply.shape.protection.default(null),
+});
+
 export const getBranch = (branch: Branch) =>
-  branch.api.get(databasePath(branch), databaseReply, { failure: failureOf(branch) });
+  branch.api.get(databasePath(branch), branchReply, { failure: failureOf(branch) });
 
 /**
  * Makes a branch unless there is one. `waits`: until it is ready; DATABASE_NOT_READY when it will not be. `ready` is

@@ -1,7 +1,8 @@
 import { once } from "node:events";
 import { readdir, writeFile } from "node:fs/promises";
-import { connect } from "node:net";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { join } from "node:path";
+import { pipeline } from "node:stream";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ok, projectId, type Routes, refusal, startApi } from "../testing/api.ts";
@@ -90,6 +91,24 @@ describe("on Postgres", () => {
     expect(await database.ask(`select string_agg(name, ',' order by "appliedAt") from _svc_migrations`)).toBe(
       "001_notes.sql,010_more.sql",
     );
+  });
+
+  test("migrations of DATABASE_URL need no platform, and say of the project what this machine knows", async () => {
+    const files = { ".svc/migrations/030_own.sql": "create table own (a int)" };
+    await using server = createServer((client) => {
+      pipeline(client, connect(database.socketPath), client, () => {});
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const { port } = server.address() as AddressInfo;
+    const env = { DATABASE_URL: database.url.replace(/@[^/]+/, `@127.0.0.1:${port}`) };
+    const linked = await run(database, ["db", "migrate", "--json"], { files, env });
+    expect(envelopeOf(linked)).toEqual({
+      ...{ ok: true, operation: "db.migrate", warnings: [], project, target: "environment", engine: "postgres" },
+      ...{ applied: 1, skipped: 0, files: ["030_own.sql"], skippedFiles: [] },
+    });
+    expect(linked.calls).toEqual([]);
+    const named = await run(database, ["db", "migrate", "--project", "other", "--json"], { files, env });
+    expect(envelopeOf(named)).toMatchObject({ project: { id: null, slug: "other" }, applied: 0, skipped: 1 });
   });
 
   test("migrations that two run at the same moment are applied by one, and both are content", async () => {

@@ -1,12 +1,18 @@
-import { databaseSchemaReply, type databaseTable, type databaseView } from "@svc/proto";
-import type { z } from "zod";
+import { databaseSchemaReply, type databaseTable, databaseView } from "@svc/proto";
+import { z } from "zod";
 import type { Screen } from "../command.ts";
 import type { Context } from "../context.ts";
 import { formatBytes, table } from "../format.ts";
 import { type Branch, databasePath, failureOf } from "./branch.ts";
 
 export type Table = z.output<typeof databaseTable>;
-type View = z.output<typeof databaseView>;
+/** What not every platform says besides. */
+const view = databaseView.extend({ definition: z.string().default("") });
+export const schemaReply = databaseSchemaReply.extend({
+  views: z.array(view),
+  truncated: z.boolean().default(false),
+});
+type View = z.output<typeof view>;
 type Column = Table["columns"][number];
 
 /** What there is in a database; warns when that is not all. */
@@ -15,7 +21,7 @@ export async function getSchema(context: Context, branch: Branch) {
     ok: _ok,
     truncated,
     ...schema
-  } = await branch.api.get(databasePath(branch, "/schema"), databaseSchemaReply, {
+  } = await branch.api.get(databasePath(branch, "/schema"), schemaReply, {
     failure: failureOf(branch),
   });
   if (truncated) context.warn("There are more tables than the platform lists");

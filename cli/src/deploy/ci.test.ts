@@ -36,6 +36,11 @@ describe("where a deploy comes from", () => {
       facts: { gitPrNumber: 9 },
     },
     {
+      when: "the pipeline names no number, and the ref does",
+      env: { ...github, SVC_PR_NUMBER: "null", GITHUB_REF: "refs/pull/17/merge" },
+      facts: { gitPrNumber: 17 },
+    },
+    {
       when: "GitLab runs a branch",
       env: gitlab,
       facts: { trigger: "gitlab-ci", gitSha: sha, gitRef: "main", gitRepository: "ada/shop" },

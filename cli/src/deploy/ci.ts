@@ -37,7 +37,10 @@ export function deployFacts(env: Env): DeploymentMetadata {
   const first = (names: readonly string[]) => names.map((name) => env[name]).find((value) => value);
   const { gitSha, gitRef, gitRepository, prNumber } = system === null ? noSources : sources[system];
   const ref = first(gitRef);
-  const number = first(prNumber) ?? numberedRef.exec(ref ?? "")?.[1];
+  // A variable that is set without a number (an expression that came to nothing) does not hide the one of the ref.
+  const number = [...prNumber.map((name) => env[name]), numberedRef.exec(ref ?? "")?.[1]].find(
+    (text) => text !== undefined && /^[1-9]\d{0,9}$/.test(text),
+  );
   const facts = {
     trigger: system ?? "cli",
     gitSha: first(gitSha),

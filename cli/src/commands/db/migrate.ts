@@ -27,14 +27,11 @@ export const dbMigrate = command({
     const url = context.env["DATABASE_URL"];
     if (channel === undefined && url !== undefined && url !== "") {
       const address = readAmbient(context, url);
+      // Before anything is applied: what fails here has done nothing.
+      const project = await knownProject(context, named);
       context.terminal.step(`Migrating ${publicAddress(address)}, which DATABASE_URL names`);
       const done = await applyMigrations(context, address, { directory, files });
-      return {
-        ...(await knownProject(context, named)),
-        target: "environment" as const,
-        engine: address.engine,
-        ...facts(done),
-      };
+      return { project, target: "environment" as const, engine: address.engine, ...facts(done) };
     }
     const branch = await findBranch(context, named, channel ?? "production");
     return withReachable(context, branch, async (address) => {
@@ -69,15 +66,14 @@ function readAmbient(context: Context, url: string) {
   return address;
 }
 
-/** The project as far as this machine knows it: the database of DATABASE_URL need not be one of the platform's. */
+/**
+ * The project as far as this machine knows it, without the platform: the database of DATABASE_URL need not be one of its. What nobody
+ * says is null.
+ */
 async function knownProject(context: Context, named: string | undefined) {
   const reference = await findReference(context, named);
-  return reference === null
-    ? {}
-    : {
-        project: {
-          ...("id" in reference ? { id: reference.id } : {}),
-          ...(reference.slug === null ? {} : { slug: reference.slug }),
-        },
-      };
+  return {
+    id: reference !== null && "id" in reference ? reference.id : null,
+    slug: reference?.slug ?? null,
+  };
 }

@@ -16,11 +16,12 @@ export const manifestValidate = command({
       app: manifestName(manifest),
       type: manifestType(manifest),
       ...(slug === null ? {} : { slug }),
+      release: releaseOf(manifest),
     };
     if (isOciManifest(manifest))
       return { ...facts, port: manifestPort(manifest), image: { reference: manifest.image.reference } };
     const { rootDirectory, manifestPath, watchPaths } = manifest.source;
-    return { ...facts, source: { rootDirectory, manifestPath, watchPaths }, release: releaseOf(manifest) };
+    return { ...facts, source: { rootDirectory, manifestPath, watchPaths } };
   },
   render: (payload, { paint }) =>
     [

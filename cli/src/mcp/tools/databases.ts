@@ -1,7 +1,8 @@
-import { databaseSchemaReply, databaseTable, databaseView, queryReply } from "@svc/proto";
+import { databaseTable, databaseView, queryReply } from "@svc/proto";
 import { z } from "zod";
 import type { Branch } from "../../database/branch.ts";
 import { databasePath, failureOf } from "../../database/branch.ts";
+import { schemaReply } from "../../database/schema.ts";
 import { CliError } from "../../errors.ts";
 import { targetFacts } from "../../target.ts";
 import type { Call } from "../call.ts";
@@ -33,7 +34,7 @@ const dbSchema = tool({
   },
   async run(call, { channel, table, cursor }) {
     const branch = await branchOf(call, channel);
-    const reply = await call.api.get(databasePath(branch, "/schema"), databaseSchemaReply, {
+    const reply = await call.api.get(databasePath(branch, "/schema"), schemaReply, {
       failure: failureOf(branch),
     });
     const isMeant = ({ name }: { name: string }) => table === undefined || name === table;
