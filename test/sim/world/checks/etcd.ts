@@ -190,12 +190,14 @@ export class EtcdChecks extends Check {
     const other = this.runNode.get(id);
     if (other !== undefined && other !== nodeId) this.fail(4, `attempt ${id} on ${other} and on ${nodeId}`);
     this.runNode.set(id, nodeId);
-    const { state } = values.of<RunValue>(after.value);
+    const { state, ownerId } = values.of<RunValue>(after.value);
     const was = before === null ? null : values.of<RunValue>(before.value).state;
     this.world.kernel.note(() => `etcd: ${id} ${was ?? "none"} -> ${state}`);
     if (was !== null && was !== state && isRunOver(was)) this.fail(3, `attempt ${id} goes on from ${was} to ${state}`);
-    // An offer that came late, of an attempt of which the end is written down: nobody grants it, and it is taken back.
-    if (this.world.checks.jobs.isConcluded(id)) return;
+    // An offer that came late, of what is over by what is written down: nobody grants it, and it is taken back.
+    const deployment = this.world.postgres.tables.deployments.get(ownerId);
+    if (this.world.checks.jobs.isConcluded(id) || (deployment !== undefined && deployment.status !== "deploying"))
+      return;
     if (state === "not_started" || state === "refused") {
       this.seen.neverStarted.add(id);
       if ((this.seen.starts.get(id) ?? 0) > 0) this.fail(3, `attempt ${id} is ${state}, and it has started`);
