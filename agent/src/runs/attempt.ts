@@ -261,7 +261,8 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
       try {
         // The order to start is written before it is given.
         if (record.state === "intent") move({ kind: "called-off", message: "The node could not record its start." });
-        else if (record.state === "start-sent") await lookBack();
+        // An offer is here only as what the life before had accepted.
+        else if (record.state === "offer" || record.state === "start-sent") await lookBack();
         return;
       } catch (cause) {
         log.warn({ reason: String(cause) }, "a run is still held up");

@@ -188,6 +188,30 @@ test("after a reboot an open gate proves nothing", async () => {
   await node.engine.removeContainer(life.name);
 });
 
+test("what an agent had only accepted is told of by the next one, although nothing can be written when that begins", async () => {
+  const life = await begin({ endsAt: 1, isDone: false });
+  await waitFor("the grant", life.isOver);
+  const [record] = life.journal.listRuns();
+  if (record === undefined) throw new Error("nothing was written down");
+  life.journal.saveRun({ ...record, state: "offer", token: "" });
+  let isFull = true;
+  let refused = 0;
+  const next = live({
+    ...life.journal,
+    saveRun(each) {
+      if (!isFull) return life.journal.saveRun(each);
+      refused += 1;
+      throw new Error("no space left on device");
+    },
+  });
+  next.attempt.recover();
+  await waitFor("a write that fails", () => refused > 0);
+  isFull = false;
+  expect(await waitFor("the outcome", () => next.told.find(isFinal))).toMatchObject({ phase: RunPhase.NOT_STARTED });
+  next.end();
+  life.journal[Symbol.dispose]();
+});
+
 test("a container that an agent of the version before made is judged by what the engine says", async () => {
   const life = await begin({ endsAt: 4, isDone: false });
   await waitFor("the order", life.isOver);

@@ -39,6 +39,7 @@ import { type Deed, faultsMs, type Plan } from "./schedule.ts";
 const settleMs = 120_000;
 /** And to the moment when the slowest deadlines of the product are over, and nothing more may happen. */
 const restMs = 260_000;
+const ackMs = 2_000;
 const backupEveryMs = 15_000;
 const agentDrift = 0.01;
 const serverDrift = 0.005;
@@ -398,6 +399,8 @@ export class World {
       resyncs: new Map(this.checks.agents.resyncs),
     };
     await kernel.run(calmAtMs + restMs);
+    // What was reported in the last moment is acknowledged in the next.
+    if (this.nodes.some(({ reporter }) => (reporter?.backlog() ?? 0) > 0)) await kernel.run(calmAtMs + restMs + ackMs);
     checkRest(this, before);
     this.checks.jobs.checkRest();
     this.checks.backups.checkSettled();

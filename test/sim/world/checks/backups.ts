@@ -1,3 +1,4 @@
+import type { Change } from "@svc/control/stores/db/tables";
 import { isUnderWay } from "@svc/control/tenants/databases/backups/rules";
 import type { Tables } from "../../stores/postgres.ts";
 import { Check } from "./seen.ts";
@@ -106,6 +107,10 @@ export class BackupChecks extends Check {
       this.fail(is.end, `${id} is ${status}, and its database is ${branch?.status ?? "no more"}`);
       return;
     }
+    // It waits for who changes its database, and then for work that looks again.
+    const isHeld = ({ database_id, ended_at }: Change): boolean =>
+      database_id === databaseId && (ended_at === null || world.postgres.nowMs() - ended_at.getTime() < endsWithinMs);
+    if ([...branches.changes.values()].some(isHeld)) return;
     const task = backups.tasks.get(id);
     if (task?.refused) return;
     const nodeId = task?.nodeId ?? branch.node_id;
