@@ -118,5 +118,5 @@ export type AdminPlan = z.output<typeof adminPlan>;
 export const adminPlansReply = success({ plans: z.array(adminPlan) });
 export const adminPlanReply = success({ plan: adminPlan });
 export const deletePlanReply = success({ id });
-export const userPlanInput = z.strictObject({ plan: z.string().min(1).max(40) });
+export const userPlanInput = z.strictObject({ plan: z.string().min(1) });
 export const userPlanReply = success({ id: z.string(), plan: z.string() });

@@ -273,7 +273,7 @@ describe("POST /admin/users/:id/plan", () => {
   test("that is not there changes nothing", async () => {
     const user = await api.newUser({ plan: { slug: "kept" } });
     await serving(user);
-    for (const plan of ["none", "KEPT", "kept ", "'"]) {
+    for (const plan of ["none", "KEPT", "kept ", "'", "x".repeat(41)]) {
       expect(codeOf(await act(user.id, "plan", { plan }))).toEqual([422, "UNKNOWN_PLAN"]);
     }
     expect((await api.call("GET", "/me", as(user))).body.user.plan).toBe("kept");
@@ -336,7 +336,6 @@ describe("what is refused", () => {
     { action: "plan", body: {} },
     { action: "plan", body: { plan: null } },
     { action: "plan", body: { plan: "" } },
-    { action: "plan", body: { plan: "a".repeat(41) } },
     { action: "plan", body: { plan: 1 } },
   ])("$action with $body", async ({ action, body }) => {
     const user = await api.newUser();

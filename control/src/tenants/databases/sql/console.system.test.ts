@@ -53,6 +53,16 @@ describe.each(engines)("the console of $engine", ({ engine, start }) => {
     }
   });
 
+  if (!isPostgres)
+    test("gives what a procedure gave", async () => {
+      await ask("create procedure reports() begin select 1 as one; select 5 as five union select 6; end");
+      for (const call of ["call reports()", "/* now */ CALL reports();", "call`reports`() ; -- done"])
+        expect((await ask(call)).given, call).toMatchObject({ columns: ["five"], rows: [[5], [6]], rowCount: 2 });
+      await ask("create procedure writes() insert into steps values (77), (78)");
+      expect((await ask("call writes()")).given).toMatchObject({ columns: [], rows: [], rowCount: 2 });
+      expect((await ask("call reports(); update steps set id = id")).given).toMatchObject({ columns: [], rows: [] });
+    });
+
   test("gives nothing for nothing", async () => {
     const { given } = await ask(" -- nothing\n ;");
     expect(given).toMatchObject({ columns: [], rows: [], rowCount: isPostgres ? null : 0 });

@@ -278,6 +278,8 @@ describe.each(["postgres", "mariadb"] as const)("the row editor of %s", (engine)
       "create table child (id int primary key, pair_a bigint not null, pair_b varchar(10) not null default 'x', foreign key (pair_b, pair_a) references pair (b, a))",
     );
     await sql("create unique index child_pair on child (pair_a, pair_b)");
+    await sql("create table unkeyed (code varchar(10) not null unique, v int)");
+    if (isPostgres) await sql("create table covering (id int, note text, primary key (id) include (note))");
     const { tables, views, truncated } = await ask("schema", {});
     expect(truncated).toBe(false);
     const child = tables.find(({ name }) => name === "child");
@@ -290,6 +292,13 @@ describe.each(["postgres", "mariadb"] as const)("the row editor of %s", (engine)
       { columns: ["pair_b", "pair_a"], referencedTable: "pair", referencedColumns: ["b", "a"] },
     ]);
     expect(child?.indexes.find(({ name }) => name === "child_pair")?.definition).toMatch(/UNIQUE.*pair_a.*pair_b/);
+    const keysOf = (table: string) =>
+      tables
+        .find(({ name }) => name === table)
+        ?.columns.filter(({ isPrimaryKey }) => isPrimaryKey)
+        .map(({ name }) => name);
+    expect(keysOf("unkeyed")).toEqual([]);
+    if (isPostgres) expect(keysOf("covering")).toEqual(["id"]);
     expect(tables.map(({ name }) => name)).toContain(odd);
     expect(views.map(({ name }) => name)).toEqual(["seen"]);
   });

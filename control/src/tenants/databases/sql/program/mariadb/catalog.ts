@@ -28,8 +28,7 @@ export const storageOf = (literal: string): string =>
 
 /** Of tables and views. */
 export const columns = (literal: string | null): string => `
-  select t.TABLE_NAME, t.COLUMN_NAME, t.COLUMN_TYPE, t.IS_NULLABLE, t.COLUMN_DEFAULT, t.DATA_TYPE, t.COLUMN_KEY,
-    t.IS_GENERATED
+  select t.TABLE_NAME, t.COLUMN_NAME, t.COLUMN_TYPE, t.IS_NULLABLE, t.COLUMN_DEFAULT, t.DATA_TYPE, t.IS_GENERATED
   from information_schema.COLUMNS t where t.TABLE_SCHEMA = database()${only(literal)}
   order by binary t.TABLE_NAME, t.ORDINAL_POSITION`;
 
@@ -99,21 +98,26 @@ export function tableShape(
     approxRows: Number(table[2]),
     columns: columnRows.map((row) => ({
       ...{ name: text(row[1]), dataType: text(row[2]), holds: holdsOf(text(row[5])) },
-      isGenerated: row[7] === "ALWAYS",
+      isGenerated: row[6] === "ALWAYS",
     })),
-    primaryKey: indexRows.filter((row) => row[1] === "PRIMARY").map((row) => text(row[4])),
+    primaryKey: primaryKeyOf(indexRows),
   };
 }
 
+const primaryKeyOf = (indexRows: readonly Row[]): string[] =>
+  indexRows.filter((row) => row[1] === "PRIMARY").map((row) => text(row[4]));
+
 const groupsOf = (rows: readonly Row[], key: (row: Row) => string): Row[][] => [...Map.groupBy(rows, key).values()];
 
-function columnsOf(rows: readonly Row[]) {
-  return rows.map(([, name, dataType, nullable, fallback, , key]) => ({
+/** By its indexes: of a table without a primary key the catalog calls those of another unique one so. */
+function columnsOf(rows: readonly Row[], indexRows: readonly Row[]) {
+  const primaryKey = new Set(primaryKeyOf(indexRows));
+  return rows.map(([, name, dataType, nullable, fallback]) => ({
     name: text(name),
     dataType: text(dataType),
     nullable: nullable === "YES",
     default: fallback === null || fallback === undefined ? null : text(fallback),
-    isPrimaryKey: key === "PRI",
+    isPrimaryKey: primaryKey.has(text(name)),
   }));
 }
 
@@ -157,14 +161,14 @@ export function schemaOf(found: {
         name,
         approxRowCount: Number(rows),
         sizeBytes: Number(size),
-        columns: columnsOf(columns.get(name) ?? []),
+        columns: columnsOf(columns.get(name) ?? [], indexes.get(name) ?? []),
         indexes: groupsOf(indexes.get(name) ?? [], (row) => text(row[1])).map(indexOf),
         foreignKeys: groupsOf(foreignKeys.get(name) ?? [], (row) => text(row[1])).map(foreignKeyOf),
       };
     }),
     views: found.views.map(([viewName, definition]) => {
       const name = text(viewName);
-      return { name, columns: columnsOf(columns.get(name) ?? []), definition: text(definition) };
+      return { name, columns: columnsOf(columns.get(name) ?? [], []), definition: text(definition) };
     }),
   };
 }

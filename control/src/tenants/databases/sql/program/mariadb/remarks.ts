@@ -16,6 +16,15 @@ const pieces = new RegExp(
   "g",
 );
 
+/** Whether a text is one statement that runs a procedure. */
+export function isOneCall(sql: string): boolean {
+  const said = [...sql.matchAll(pieces)].filter(({ groups }) => groups?.["remark"] === undefined);
+  const last = said.findLastIndex(({ groups }) => groups?.["end"] === undefined);
+  return (
+    said[0]?.[0].toLowerCase() === "call" && !said.slice(0, last).some(({ groups }) => groups?.["end"] !== undefined)
+  );
+}
+
 /**
  * A text without the remarks after its last statement: the server takes them for one more, which gives nothing. What it reads
  * as SQL although it looks like a remark stays.

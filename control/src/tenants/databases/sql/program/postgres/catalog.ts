@@ -10,7 +10,9 @@ const columns = (of: string) => `
       'name', a.attname, 'dataType', pg_catalog.format_type(a.atttypid, a.atttypmod),
       'typeId', (case t.typtype when 'd' then t.typbasetype else t.oid end)::pg_catalog.int8,
       'isGenerated', a.attgenerated <> '', 'nullable', not a.attnotnull, 'default', pg_catalog.pg_get_expr(d.adbin, d.adrelid),
-      'isPrimaryKey', a.attnum = any (coalesce(pk.indkey::pg_catalog.int2[], array[]::pg_catalog.int2[]))
+      'isPrimaryKey', exists (
+        select from pg_catalog.unnest(pk.indkey::pg_catalog.int2[]) with ordinality as k (attnum, place)
+        where k.attnum = a.attnum and k.place <= pk.indnkeyatts)
     ) order by a.attnum)
   from pg_catalog.pg_attribute a
     join pg_catalog.pg_type t on t.oid = a.atttypid
