@@ -156,17 +156,41 @@ describe.each([
   });
 
   test("what the schedule made takes the place of its own older ones, of those that ended alike; a person's replaces none", async () => {
+    await stage.schedule(branch.projectId, 2);
     const [person, first, second] = [await complete(), await complete(2), await complete(2)];
     const left = async (...ids: string[]) =>
       (await Promise.all(ids.map((id) => stage.backup(branch.projectId, id)))).map((row) => row !== null);
     expect(await left(person, first, second)).toEqual([true, true, true]);
     const third = await complete(2);
     expect(await left(person, first, second, third)).toEqual([true, false, true, true]);
+    await stage.schedule(branch.projectId, 1);
     const failed = await begin(1);
     await stage.rows.fail(await read(failed), "its disk broke");
     expect(await left(person, second, third, failed)).toEqual([true, false, true, true]);
     await complete();
     expect(await left(person, third, failed)).toEqual([true, true, true]);
+  });
+
+  test("what its owner says of the schedule while it is made counts, as far as the plan has room", async () => {
+    const left = async (ids: readonly string[]) =>
+      (await Promise.all(ids.map((id) => stage.backup(branch.projectId, id)))).filter((row) => row !== null).length;
+    await stage.schedule(branch.projectId, 2);
+    const own = [await complete(2), await complete(2)];
+    await stage.schedule(branch.projectId, 1);
+    const more = await begin(1);
+    await stage.schedule(branch.projectId, 3);
+    await stage.rows.complete(await read(more), { taskId: branch.serverId, file });
+    expect(await left([...own, more])).toBe(3);
+    const last = await begin(1);
+    await stage.schedule(branch.projectId, null);
+    await stage.rows.complete(await read(last), { taskId: branch.serverId, file });
+    expect(await left([...own, more, last])).toBe(Math.min(4, stage.maxBackups));
+    const persons: string[] = [];
+    while (persons.length < stage.maxBackups - 1) persons.push(await complete());
+    const night = await begin(1);
+    await stage.rows.complete(await read(night), { taskId: branch.serverId, file });
+    expect(await left([...own, more, last, night])).toBe(1);
+    expect(await left(persons)).toBe(persons.length);
   });
 
   describe("of a night", () => {

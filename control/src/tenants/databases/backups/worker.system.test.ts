@@ -17,6 +17,7 @@ import { endChange, insertChange, moveChange } from "../changes/store.ts";
 import { startServer } from "../servers.ts";
 import { insertBranch } from "../store.ts";
 import { type BackupRows, backupRows } from "./rows.ts";
+import { saveSchedule } from "./schedule/store.ts";
 import { deleteBackup, insertBackup } from "./store.ts";
 import { backupWorker } from "./worker.ts";
 
@@ -176,6 +177,7 @@ test("one that the schedule made takes the place of its own older ones, and of n
       .execute();
     return id;
   };
+  await saveSchedule(db, projectId, { channels: ["production"], keep: 2 });
   const [oldest, newer] = [await older(2, "production", 48), await older(2, "production", 24)];
   const [persons, other] = [await older(null, "production", 99), await older(2, "dev", 99)];
   await db.updateTable("database_backup").set({ scheduled_keep: 2 }).where("id", "=", backupId).execute();

@@ -1,12 +1,12 @@
 import type { Channel } from "@svc/proto";
 import { recordAudit } from "../../../../http/audit.ts";
-import { planOfUser } from "../../../../identity/plans/of-user.ts";
+import { planOfUser, plansOfProjects } from "../../../../identity/plans/of-user.ts";
 import type { Db } from "../../../../stores/db/pool.ts";
 import type { Backup } from "../../../../stores/db/tables.ts";
 import { findBranch } from "../../store.ts";
 import { countBackups, insertBackup } from "../store.ts";
-import { type NightStep, nightStep } from "./rules.ts";
-import { countOwn, deleteReplaced, endTurn, listDue, lockDue } from "./store.ts";
+import { keptOfOwn, type NightStep, nightStep } from "./rules.ts";
+import { countOwn, deleteReplaced, endTurn, listDue, listSchedules, lockDue } from "./store.ts";
 
 /** A channel whose database is backed up every night. */
 export interface Turn {
@@ -71,8 +71,13 @@ export const nightRows = (db: Db): NightRows => ({
 
 /** In the transaction in which a backup ended: those that it replaces go with it. A person's replaces none. */
 export async function replaceOlder(tx: Db, backup: Backup): Promise<void> {
-  const { project_id: projectId, channel, scheduled_keep: keep } = backup;
-  if (keep === null) return;
+  const { project_id: projectId, channel, scheduled_keep: asked } = backup;
+  if (asked === null) return;
+  const schedule = (await listSchedules(tx, projectId)).find((each) => each.channel === channel);
+  const { complete } = await countBackups(tx, projectId);
+  const own = await countOwn(tx, projectId, channel);
+  const maxBackups = (await plansOfProjects(tx, [projectId])).get(projectId)?.max_backups ?? 0;
+  const keep = keptOfOwn({ asked, keep: schedule?.keep ?? null, own, complete, maxBackups });
   const backupIds = await deleteReplaced(tx, { projectId, channel, keep });
   if (backupIds.length === 0) return;
   const detail = { channel, backupIds, scheduled: true };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { nightStep, scheduleRefusal } from "./rules.ts";
+import { keptOfOwn, nightStep, scheduleRefusal } from "./rules.ts";
 
 const facts = { maxDatabases: 1, maxBackups: 5, complete: 0, own: 0, keep: 3, underWay: null };
 
@@ -43,4 +43,15 @@ test.each([
   },
 ])("a schedule when $when: $code", ({ code, when: _, ...asked }) => {
   expect(scheduleRefusal({ maxDatabases: 1, maxBackups: 5, ...asked })?.code ?? null).toBe(code);
+});
+
+test.each([
+  { when: "the schedule is as it was", asked: 2, keep: 2, own: 3, stay: 2 },
+  { when: "more are to be kept by now", asked: 2, keep: 4, own: 3, stay: 3 },
+  { when: "fewer are, which the next night sees to", asked: 3, keep: 1, own: 4, stay: 3 },
+  { when: "it ended", asked: 1, keep: null, own: 4, stay: 4 },
+  { when: "it ended, and the plan keeps fewer", asked: 1, keep: null, own: 4, complete: 7, stay: 2 },
+  { when: "more are to be kept, and people have the plan's", asked: 1, keep: 4, own: 2, complete: 9, stay: 1 },
+])("when $when, $stay stay", ({ when: _, stay, ...facts }) => {
+  expect(keptOfOwn({ complete: facts.own, maxBackups: 5, ...facts })).toBe(stay);
 });

@@ -58,3 +58,19 @@ export function nightStep({ maxDatabases, maxBackups, complete, own, keep, under
   const problem = `The plan keeps ${plural(maxBackups, "backup")} per project, and as many are there. Delete one, or keep fewer.`;
   return { do: "leaveOut", problem };
 }
+
+/**
+ * How many of a channel that its schedule made stay when one of them has ended. `asked`: as it said when that began; `keep`: as it
+ * says by now, null without one. Whoever has more kept meanwhile, or ends it, loses none but for want of room in the plan.
+ */
+export function keptOfOwn({
+  asked,
+  keep,
+  own,
+  complete,
+  maxBackups,
+}: Pick<NightFacts, "own" | "complete" | "maxBackups"> & { asked: number; keep: number | null }): number {
+  const wanted = keep === null ? own : Math.max(asked, keep);
+  const tooMany = Math.max(0, complete - maxBackups);
+  return Math.max(asked, Math.min(wanted, own - tooMany));
+}

@@ -6,7 +6,7 @@ import type { BackupRow } from "../../backups/facts.ts";
 import { type BackupPlace, type BackupRows, taskOf } from "../../backups/rows.ts";
 import { isUnderWay } from "../../backups/rules.ts";
 import type { NightRows } from "../../backups/schedule/rows.ts";
-import { nightStep } from "../../backups/schedule/rules.ts";
+import { keptOfOwn, nightStep } from "../../backups/schedule/rules.ts";
 import { insertBackup } from "./backup-requests.ts";
 import { countBackups } from "./backups.ts";
 import type { DatabaseTables, Tx } from "./tables.ts";
@@ -129,13 +129,19 @@ function end(tx: Tx, of: Backup, how: Partial<Backup>): void {
 }
 
 /** See `replaceOlder` of `backups/schedule/rows.ts`. */
-function replaceOlder({ tables: { backups } }: Tx, { project_id, channel, scheduled_keep: keep }: Backup): void {
-  if (keep === null) return;
-  for (const status of ["complete", "failed"] as const) {
-    const own = backups
+function replaceOlder(tx: Tx, { project_id, channel, scheduled_keep: asked }: Backup): void {
+  const { backups, branches } = tx.tables;
+  if (asked === null) return;
+  const ownOf = (status: Backup["status"]): Backup[] =>
+    backups
       .ofProject(project_id)
       .filter((row) => row.channel === channel && row.scheduled_keep !== null && row.status === status)
       .toSorted((a, b) => b.created_at.getTime() - a.created_at.getTime() || (a.id < b.id ? -1 : 1));
-    for (const { id } of own.slice(keep)) backups.rows.delete(id);
-  }
+  const keep = keptOfOwn({
+    ...{ asked, keep: backups.schedules.get(`${project_id} ${channel}`)?.keep ?? null },
+    ...{ own: ownOf("complete").length, complete: countBackups(tx, project_id).complete },
+    maxBackups: branches.plan.max_backups,
+  });
+  for (const status of ["complete", "failed"] as const)
+    for (const { id } of ownOf(status).slice(keep)) backups.rows.delete(id);
 }
