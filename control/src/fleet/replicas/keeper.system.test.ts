@@ -5,7 +5,7 @@ import type { Caller } from "../../http/caller.ts";
 import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../../stores/etcd/testing.ts";
-import { acceptDeployment } from "../../tenants/deployments/create/accept.ts";
+import { acceptDeployment } from "../../tenants/deployments/testing/accept.ts";
 import { type Replica, startReplica } from "../../tenants/deployments/testing/replica.ts";
 import { createRandom, startVirtualFleet, type VirtualFleet } from "../../tenants/deployments/testing/virtual-fleet.ts";
 import { hasEnded, keys } from "../cluster/keys.ts";

@@ -9,8 +9,8 @@ import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import type { Project } from "../../stores/db/tables.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../../stores/etcd/testing.ts";
 import { Refused } from "../../stores/refused.ts";
-import { acceptDeployment } from "./create/accept.ts";
 import { requestRedeploy } from "./redeploy/request.ts";
+import { acceptDeployment } from "./testing/accept.ts";
 import { type Replica, startReplica } from "./testing/replica.ts";
 import { createRandom, type Random, startVirtualFleet, type VirtualFleet } from "./testing/virtual-fleet.ts";
 

@@ -6,7 +6,7 @@ import type { Caller } from "../../http/caller.ts";
 import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import type { DeploymentStatus, Project } from "../../stores/db/tables.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../../stores/etcd/testing.ts";
-import { acceptDeployment } from "../deployments/create/accept.ts";
+import { acceptDeployment } from "../deployments/testing/accept.ts";
 import { type Replica, startReplica } from "../deployments/testing/replica.ts";
 import { createRandom, startVirtualFleet, type VirtualFleet } from "../deployments/testing/virtual-fleet.ts";
 

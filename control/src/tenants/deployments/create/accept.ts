@@ -144,19 +144,8 @@ export async function openProject(tx: Db, caller: Caller, projectId: string): Pr
 
 /**
  * Stores a deployment with all that it needs to run by itself: host, environment as it is now, timeline and
- * work, in the caller's transaction. What was checked before the upload is checked again under lock.
+ * work, in the caller's transaction. Throws RATE_LIMITED and QUOTA_EXCEEDED, and what its database stands against.
  */
-export async function acceptDeployment(
-  tx: Db,
-  deps: AcceptDeps,
-  caller: Caller,
-  projectId: string,
-  accepted: NewDeployment,
-): Promise<{ project: Project; url: string }> {
-  return insertDeployment(tx, deps, caller, await openProject(tx, caller, projectId), accepted);
-}
-
-/** The rest of `acceptDeployment`, for whoever has more to check between the lock and the row. Throws RATE_LIMITED and QUOTA_EXCEEDED, and what its database stands against. */
 export async function insertDeployment(
   tx: Db,
   { clock, config, secrets }: AcceptDeps,

@@ -4,7 +4,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type RegistryProcess, startDockerRegistry } from "../../../../../registry/src/testing/docker-registry.ts";
 import { envAad } from "../../../fleet/tasks/environment.ts";
 import { type Answer, type CallOptions, type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
+import { lockUser } from "../../../identity/accounts/store.ts";
+import type { Db } from "../../../stores/db/pool.ts";
 import type { Project } from "../../../stores/db/tables.ts";
+import { lockWaits } from "../../../stores/db/testing.ts";
+import { until } from "../../../stores/etcd/testing.ts";
 import { newBranch } from "../../databases/testing/branch.ts";
 import { aSource, codeOf, formOf, manifestOf } from "../testing/source.ts";
 import { checkDeployRate } from "./accept.ts";
@@ -171,6 +175,31 @@ describe("where it goes", () => {
     await api.db.updateTable("project").set({ deploy_mode: "preview" }).where("id", "=", project.id).execute();
     expect(await channelOf(project, manifestOf("ssr"))).toEqual(["preview", `preview-${slug}`]);
     expect(await channelOf(project, manifestOf("ssr", { channel: "production" }))).toEqual(["production", slug]);
+  });
+
+  test("what the project and its plan say when it is accepted, not when its source began to come", async () => {
+    const other = await api.newUser({ plan: {} });
+    const project = await api.newProject(other);
+    const during = async (manifest: object, change: (tx: Db) => Promise<unknown>) => {
+      const { answer } = await api.db.transaction().execute(async (tx) => {
+        await lockUser(tx, other.id);
+        const answer = deploy(project, formOf({ manifest, source: archive }), { session: other.session });
+        await until("the deployment to wait", async () => (await lockWaits(api.db)) > 0);
+        await change(tx);
+        return { answer };
+      });
+      return answer;
+    };
+    const toPreview = (tx: Db) =>
+      tx.updateTable("project").set({ deploy_mode: "preview" }).where("id", "=", project.id).execute();
+    expect((await during(manifestOf("ssr"), toPreview)).body).toMatchObject({ channel: "preview" });
+    const noPreviews = (tx: Db) =>
+      tx
+        .updateTable("plan")
+        .set({ previews_enabled: false })
+        .where("id", "in", (of) => of.selectFrom("account").select("plan_id").where("user_id", "=", other.id))
+        .execute();
+    expect(codeOf(await during(manifestOf("ssr"), noPreviews))).toEqual([403, "PREVIEW_UNAVAILABLE"]);
   });
 
   test("pull requests have previews of their own, and choose nothing else", async () => {

@@ -30,14 +30,16 @@ import { endpoint } from "../../endpoint.ts";
 import { listEnvNames } from "../../env/store.ts";
 import { getProject } from "../../projects/store.ts";
 import {
-  acceptDeployment,
   checkDeployRate,
   findDatabases,
+  insertDeployment,
   type NewDeployment,
+  type OpenProject,
+  openProject,
   refuse,
   requireStorage,
 } from "../create/accept.ts";
-import { type Admission, admit, factsOf, projectRefusal } from "../create/admission.ts";
+import { type Admission, admit, type DatabaseFacts, factsOf, projectRefusal } from "../create/admission.ts";
 import { stoppedWarning } from "../lifecycle/request.ts";
 import { clientGone } from "../upload/body.ts";
 import { type CheckUpload, receiveSource } from "../upload/upload.ts";
@@ -105,7 +107,15 @@ async function admitted(
   project: Project,
   plan: Plan,
 ): Promise<Admission> {
-  const databases = await findDatabases(db, project);
+  return decided(manifest, metadata, { project, plan }, await findDatabases(db, project));
+}
+
+function decided(
+  manifest: Manifest,
+  metadata: DeploymentMetadata,
+  { project, plan }: OpenProject,
+  databases: DatabaseFacts,
+): Admission {
   const admission = admit(manifest, metadata, { project: factsOf(project), plan, databases });
   return "refusal" in admission ? refuse(admission.refusal) : admission;
 }
@@ -130,11 +140,9 @@ async function deploySource(context: TenantContext, call: CreateCall, project: P
     };
     const received = await receiveSource(call.request, target, check);
     const { manifest, metadata = {}, forceBuild = false, fileEnv, warnings, digest, sizeBytes } = received;
-    const admission = await admitted(context.db, manifest, metadata, project, plan);
     return await accept(context, call, project.id, {
       manifest,
       metadata,
-      admission,
       source: { repository, digest, sizeBytes },
       forceBuild,
       fileEnv,
@@ -149,10 +157,10 @@ async function deployImage(context: TenantContext, call: CreateCall, project: Pr
   const body = readImageBody(call.request.body, context.references);
   const manifest = await preserved(context.db, project.id, body, call.request.body);
   const metadata = body.metadata ?? {};
-  const admission = await admitted(context.db, manifest, metadata, project, plan);
+  await admitted(context.db, manifest, metadata, project, plan);
   const problem = await context.references.problem(manifest.image.reference, project.owner_id);
   if (problem !== null) throw new ApiError("OCI_REFERENCE_INVALID", { message: problem });
-  return accept(context, call, project.id, { manifest, metadata, admission, source: null, fileEnv: {} });
+  return accept(context, call, project.id, { manifest, metadata, source: null, fileEnv: {} });
 }
 
 /** Throws everything that is wrong at once, also with the registry of a reference that cannot be read otherwise. */
@@ -222,9 +230,9 @@ function accept(
   { clock, random, config, secrets, createOnce }: TenantContext,
   { caller, address, idempotencyKey }: CreateCall,
   projectId: string,
-  accepted: Omit<NewDeployment, "id">,
+  accepted: Omit<NewDeployment, "id" | "admission">,
 ) {
-  const { manifest, metadata, admission, source, forceBuild = false } = accepted;
+  const { manifest, metadata, source, forceBuild = false } = accepted;
   const request = [
     ...["POST /deployments", projectId, manifest, metadata, source?.digest ?? null],
     // Told only where it is asked for: a request that came to a control of before is the same one.
@@ -234,12 +242,14 @@ function accept(
     { caller, idempotencyKey, request, status: 202 },
     async (tx): Promise<Omit<CreateDeploymentReply, "ok">> => {
       const id = random.uuid();
-      const { project, url } = await acceptDeployment(tx, { clock, config, secrets }, caller, projectId, {
-        id,
-        ...accepted,
+      // All of it again, now that nobody can change the project any more: its source may have come for minutes.
+      const open = await openProject(tx, caller, projectId);
+      const { plan } = open;
+      const databases = await findDatabases(tx, open.project);
+      const admission = decided(manifest, metadata, open, databases);
+      const { project, url } = await insertDeployment(tx, { clock, config, secrets }, caller, open, {
+        ...{ id, ...accepted, admission, databases },
       });
-      // Again, now that nobody can change the project's own variables any more.
-      const plan = await planOfUser(tx, caller.userId);
       await requireEnvRoom(tx, projectId, admission.channel, plan, accepted.fileEnv);
       await recordAudit(tx, {
         caller,

@@ -8,7 +8,7 @@ import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import type { Project } from "../../../stores/db/tables.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../../../stores/etcd/testing.ts";
-import { acceptDeployment } from "../create/accept.ts";
+import { acceptDeployment } from "../testing/accept.ts";
 import { type Replica, startReplica } from "../testing/replica.ts";
 import { buildWarnings, createRandom, startVirtualFleet, type VirtualFleet } from "../testing/virtual-fleet.ts";
 
