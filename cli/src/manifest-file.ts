@@ -12,8 +12,8 @@ export interface ManifestPlace {
   /** Absolute path of its directory: what a deploy packs, and where `.svc` is. */
   directory: string;
   /**
-   * Absolute path of the repository's root; null outside of one, where that directory stands for it. From outside of a repository a
-   * manifest is one of the working directory that it lies below.
+   * Absolute path of the repository's root. Outside of one the working directory stands for it if the manifest lies below that;
+   * null: so does the manifest's own directory.
    */
   repository: string | null;
   /** The directory from the repository's root, with `/`; "." for the root itself. */

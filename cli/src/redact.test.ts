@@ -85,9 +85,3 @@ test("a value that is counted is shown, and a value with anything else is not", 
   for (const other of [{ value: "x" }, { value: "x", count: "3" }, { value: "x", count: 3, name: "KEY" }])
     expect(redact(other)).toMatchObject({ value: redacted });
 });
-
-test("what a query gave is somebody's own data", () => {
-  const result = { columns: ["j"], rows: [[{ value: 1, token: "x" }]], token: "y" };
-  expect(redact(result)).toEqual({ ...result, token: redacted });
-  expect(redact({ rows: [[{ value: 1 }]] })).toEqual({ rows: [[{ value: redacted }]] });
-});

@@ -15,10 +15,6 @@ export function isSecretName(name: string): boolean {
 const isCounted = (payload: object): boolean =>
   Object.keys(payload).length === 2 && "value" in payload && "count" in payload && typeof payload.count === "number";
 
-/** `{columns, rows}`, as a query gives them: cells go by their places, and names within one are those of somebody's own data. */
-const isCells = (payload: object, name: string): boolean =>
-  name === "rows" && "columns" in payload && Array.isArray(payload.columns);
-
 /**
  * A copy of `payload` in which every value under a secret-looking name is `[redacted]`. Booleans and
  * null stay: they say whether there is a secret, not which.
@@ -28,7 +24,6 @@ export function redact(payload: unknown): unknown {
   if (payload === null || typeof payload !== "object" || isCounted(payload)) return payload;
   return Object.fromEntries(
     Object.entries(payload).map(([name, value]) => {
-      if (isCells(payload, name)) return [name, value];
       const keeps = value === null || value === undefined || typeof value === "boolean";
       return [name, isSecretName(name) && !keeps ? redacted : redact(value)];
     }),

@@ -66,10 +66,7 @@ function readAmbient(context: Context, url: string) {
   return address;
 }
 
-/**
- * The project as far as this machine knows it, without the platform: the database of DATABASE_URL need not be one of its. What nobody
- * says is null.
- */
+/** The project as far as this machine knows it: the database of DATABASE_URL need not be one of the platform's. */
 async function knownProject(context: Context, named: string | undefined) {
   const reference = await findReference(context, named);
   return {

@@ -20,14 +20,7 @@ import { getProject } from "../../projects/store.ts";
 import { hostUrl } from "../../projects/view.ts";
 import { skippedByRollback } from "../redeploy/redeploy.ts";
 import { addWarnings } from "../store.ts";
-import {
-  type Admission,
-  type DatabaseFacts,
-  databaseRefusal,
-  factsOf,
-  projectRefusal,
-  type Refusal,
-} from "./admission.ts";
+import { type Admission, type DatabaseFacts, factsOf, projectRefusal, type Refusal } from "./admission.ts";
 
 const windowSeconds = 3600;
 
@@ -108,8 +101,8 @@ export interface NewDeployment {
   warnings?: readonly string[];
   /** Whose artifact it takes over; absent when its own is to be built, or its image to be looked up. */
   reuse?: Reuse;
-  /** As they were found with the project locked; looked up when absent. */
-  databases?: DatabaseFacts;
+  /** As they were found with the project locked. */
+  databases: DatabaseFacts;
 }
 
 export interface Reuse {
@@ -144,7 +137,7 @@ export async function openProject(tx: Db, caller: Caller, projectId: string): Pr
 
 /**
  * Stores a deployment with all that it needs to run by itself: host, environment as it is now, timeline and
- * work, in the caller's transaction. Throws RATE_LIMITED and QUOTA_EXCEEDED, and what its database stands against.
+ * work, in the caller's transaction, which has admitted it under lock. Throws RATE_LIMITED and QUOTA_EXCEEDED.
  */
 export async function insertDeployment(
   tx: Db,
@@ -161,12 +154,9 @@ export async function insertDeployment(
     fileEnv,
     warnings = [],
     reuse,
-    ...known
+    databases,
   }: NewDeployment,
 ): Promise<{ project: Project; url: string }> {
-  const databases = known.databases ?? (await findDatabases(tx, project));
-  const refusal = databaseRefusal(manifest, plan, admission.channel, databases);
-  if (refusal !== null) refuse(refusal);
   // Going back is what people do when something is broken: it counts, and is never refused for the count.
   if (reuse?.origin !== "rollback") await checkDeployRate(tx, caller.userId, plan.max_deploys_per_hour);
   // What is taken over is kept already.

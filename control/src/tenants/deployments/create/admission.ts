@@ -153,7 +153,7 @@ function needsRefusal(
 }
 
 /** Nothing is ever made for a deployment: whoever wants a database asks for it first. */
-export function databaseRefusal(
+function databaseRefusal(
   manifest: Manifest,
   plan: Pick<PlanFeatures, "max_databases">,
   channel: Channel,

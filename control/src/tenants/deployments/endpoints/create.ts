@@ -100,17 +100,7 @@ type CreateCall = Pick<
 > & { caller: Caller };
 
 /** Where the manifest may go. Throws what stands against it. */
-async function admitted(
-  db: Db,
-  manifest: Manifest,
-  metadata: DeploymentMetadata,
-  project: Project,
-  plan: Plan,
-): Promise<Admission> {
-  return decided(manifest, metadata, { project, plan }, await findDatabases(db, project));
-}
-
-function decided(
+function admitted(
   manifest: Manifest,
   metadata: DeploymentMetadata,
   { project, plan }: OpenProject,
@@ -135,7 +125,7 @@ async function deploySource(context: TenantContext, call: CreateCall, project: P
       signal: AbortSignal.any([clientGone(call.request, arrived.signal), pace.signal]),
     };
     const check: CheckUpload = async ({ manifest, metadata = {} }, fileEnv) => {
-      const { channel } = await admitted(db, manifest, metadata, project, plan);
+      const { channel } = admitted(manifest, metadata, { project, plan }, await findDatabases(db, project));
       if (fileEnv !== null) await requireEnvRoom(db, project.id, channel, plan, fileEnv);
     };
     const received = await receiveSource(call.request, target, check);
@@ -157,7 +147,7 @@ async function deployImage(context: TenantContext, call: CreateCall, project: Pr
   const body = readImageBody(call.request.body, context.references);
   const manifest = await preserved(context.db, project.id, body, call.request.body);
   const metadata = body.metadata ?? {};
-  await admitted(context.db, manifest, metadata, project, plan);
+  admitted(manifest, metadata, { project, plan }, await findDatabases(context.db, project));
   const problem = await context.references.problem(manifest.image.reference, project.owner_id);
   if (problem !== null) throw new ApiError("OCI_REFERENCE_INVALID", { message: problem });
   return accept(context, call, project.id, { manifest, metadata, source: null, fileEnv: {} });
@@ -230,7 +220,7 @@ function accept(
   { clock, random, config, secrets, createOnce }: TenantContext,
   { caller, address, idempotencyKey }: CreateCall,
   projectId: string,
-  accepted: Omit<NewDeployment, "id" | "admission">,
+  accepted: Omit<NewDeployment, "id" | "admission" | "databases">,
 ) {
   const { manifest, metadata, source, forceBuild = false } = accepted;
   const request = [
@@ -244,13 +234,12 @@ function accept(
       const id = random.uuid();
       // All of it again, now that nobody can change the project any more: its source may have come for minutes.
       const open = await openProject(tx, caller, projectId);
-      const { plan } = open;
       const databases = await findDatabases(tx, open.project);
-      const admission = decided(manifest, metadata, open, databases);
+      const admission = admitted(manifest, metadata, open, databases);
       const { project, url } = await insertDeployment(tx, { clock, config, secrets }, caller, open, {
         ...{ id, ...accepted, admission, databases },
       });
-      await requireEnvRoom(tx, projectId, admission.channel, plan, accepted.fileEnv);
+      await requireEnvRoom(tx, projectId, admission.channel, open.plan, accepted.fileEnv);
       await recordAudit(tx, {
         caller,
         address,

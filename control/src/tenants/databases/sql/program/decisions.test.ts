@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { isoTime, migrationsOf, timeColumnOf } from "./applied.ts";
 import { mariadbDialect } from "./mariadb/dialect.ts";
 import { readOnlyProblem } from "./mariadb/read-only.ts";
-import { withoutLastRemarks } from "./mariadb/remarks.ts";
+import { isOneCall, withoutLastRemarks } from "./mariadb/statements.ts";
 import { valueReader as mariadbReader } from "./mariadb/values.ts";
 import { postgresDialect } from "./postgres/dialect.ts";
 import { statementProblem, statementsOf } from "./postgres/statements.ts";
@@ -216,6 +216,19 @@ test.each([
   { sql: "", kept: "" },
 ])("of $sql MariaDB is sent $kept", ({ sql, kept }) => {
   expect(withoutLastRemarks(sql)).toBe(kept);
+});
+
+test.each([
+  { sql: "call p()", is: true },
+  { sql: "-- now\nCALL`p`() ; -- done\n;", is: true },
+  { sql: "call p(';')", is: true },
+  { sql: "call p(); select 1", is: false },
+  { sql: "select 1; call p()", is: false },
+  { sql: "; call p()", is: false },
+  { sql: "callous()", is: false },
+  { sql: "", is: false },
+])("$sql is one call: $is", ({ sql, is }) => {
+  expect(isOneCall(sql)).toBe(is);
 });
 
 test("migrations are told from a table of somebody's own", () => {

@@ -2,7 +2,7 @@ import type { Duplex } from "node:stream";
 import mysql from "mysql2";
 import type { Login, SqlValue } from "../../requests.ts";
 import { asSocket } from "../socket.ts";
-import { isOneCall } from "./remarks.ts";
+import { isOneCall } from "./statements.ts";
 import { type ResultColumn, valueReader } from "./values.ts";
 
 /** Of the last statement. */
@@ -91,15 +91,15 @@ function fetchRows(connection: mysql.Connection, sql: string, rowsMax: number): 
     let readers: ReturnType<typeof valueReader>[] = [];
     // What a procedure gives is followed by the word that it has ended.
     const isCall = isOneCall(sql);
-    const isItsEnd = (columns: number): boolean => isCall && columns === 0 && last.columns.length > 0;
-    events.on("fields", (columns = []) => {
-      if (isItsEnd(columns.length)) return;
+    events.on("fields", (columns) => {
+      // Of what gives no rows its result says all.
+      if (columns === undefined) return;
       last = { columns: columns.map(({ name }) => name), rows: [], rowCount: 0, isTruncated: false };
       readers = columns.map(valueReader);
     });
     events.on("result", (result) => {
       if (!Array.isArray(result)) {
-        if (isItsEnd(0)) return;
+        if (isCall && last.columns.length > 0) return;
         last = { columns: [], rows: [], rowCount: result.affectedRows, isTruncated: false };
       } else {
         last.rowCount = (last.rowCount ?? 0) + 1;

@@ -20,7 +20,7 @@ import {
 import { type Connection, connectMariadb } from "./connection.ts";
 import { mariadbDialect } from "./dialect.ts";
 import { readOnlyProblem } from "./read-only.ts";
-import { withoutLastRemarks } from "./remarks.ts";
+import { withoutLastRemarks } from "./statements.ts";
 import { exportRows, importRows } from "./transfer.ts";
 
 /** Bounded by what a line carries. */

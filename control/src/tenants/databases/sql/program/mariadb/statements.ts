@@ -18,11 +18,10 @@ const pieces = new RegExp(
 
 /** Whether a text is one statement that runs a procedure. */
 export function isOneCall(sql: string): boolean {
-  const said = [...sql.matchAll(pieces)].filter(({ groups }) => groups?.["remark"] === undefined);
-  const last = said.findLastIndex(({ groups }) => groups?.["end"] === undefined);
-  return (
-    said[0]?.[0].toLowerCase() === "call" && !said.slice(0, last).some(({ groups }) => groups?.["end"] !== undefined)
-  );
+  const [first, ...rest] = [...sql.matchAll(pieces)].filter(({ groups }) => groups?.["remark"] === undefined);
+  const isEnd = ({ groups }: RegExpExecArray) => groups?.["end"] !== undefined;
+  const end = rest.findIndex(isEnd);
+  return first?.[0].toLowerCase() === "call" && (end === -1 || rest.slice(end).every(isEnd));
 }
 
 /**
