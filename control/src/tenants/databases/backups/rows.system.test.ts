@@ -92,6 +92,20 @@ describe.each([
     expect(await stage.tasks(id)).toMatchObject([{ desired: "removed" }]);
   });
 
+  test("none is made of a branch that a change has in its hands, or that is somewhere else by now", async () => {
+    const end = await stage.hold(branch.id);
+    const id = await begin();
+    const backup = await read(id);
+    await stage.rows.startTask(backup, place());
+    await stage.rows.startTask(backup, { ...place(), nodeId: await stage.newNode() });
+    expect(await stage.tasks(id)).toEqual([]);
+    await end();
+    await stage.rows.startTask(backup, { ...place(), nodeId: await stage.newNode() });
+    expect(await stage.tasks(id)).toEqual([]);
+    await stage.rows.startTask(backup, place());
+    expect(await stage.tasks(id)).toHaveLength(1);
+  });
+
   test("it is running once, and its file is noted when it is complete", async () => {
     const id = await begin();
     await stage.rows.markRunning(id);

@@ -9,6 +9,8 @@ import { beginOneShot } from "../../../fleet/tasks/one-shot-work.ts";
 import { planOfUser } from "../../../identity/plans/of-user.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Backup, Plan } from "../../../stores/db/tables.ts";
+import { holdsBranch } from "../changes/store.ts";
+import { lockBranch } from "../store.ts";
 import { type BackupRow, findBackupRow } from "./facts.ts";
 import { maxDumpBytes } from "./rules.ts";
 import { replaceOlder } from "./schedule/rows.ts";
@@ -28,7 +30,7 @@ export interface BackupPlace {
 export interface BackupRows {
   /** Null: it is no more. */
   find(id: string): Promise<BackupRow | null>;
-  /** It gets the task that makes it, unless it had one before. */
+  /** It gets the task that makes it, unless it had one before, or a change has the branch in its hands, or it is somewhere else by now. */
   startTask(of: Backup, at: BackupPlace): Promise<void>;
   markRunning(id: string): Promise<void>;
   /** Its file is stored; what made it, and what it replaces, goes with that. False: it is over already. */
@@ -76,7 +78,12 @@ export function backupRows(db: Db): BackupRows {
     find: (id) => findBackupRow(db, id),
     startTask: (of, at) =>
       beginOneShot(db, of, {
-        lock: (tx) => lockOpenBackup(tx, of.id),
+        // A change that has the branch in its hands ends its server, and a dump in the middle of it.
+        async lock(tx) {
+          const branch = await lockBranch(tx, of.database_id);
+          if (branch?.node_id !== at.nodeId || (await holdsBranch(tx, branch.id))) return null;
+          return lockOpenBackup(tx, of.id);
+        },
         mayFollow: false,
         make: async (tx, backup, { owner_id }) => ({
           task: taskOf(backup, at, await planOfUser(tx, owner_id)),

@@ -26,6 +26,20 @@ export async function findBackup(db: Db, projectId: string, id: string): Promise
   return backup ?? null;
 }
 
+/**
+ * Whether one of that very branch is under way. While the branch is locked nobody begins to make one: whoever finds none, and has a
+ * change take the branch, keeps it from being made until that is over.
+ */
+export async function isBackingUp(db: Db, databaseId: string): Promise<boolean> {
+  const backup = await db
+    .selectFrom("database_backup")
+    .select("id")
+    .where("database_id", "=", databaseId)
+    .where("status", "in", ["pending", "running"])
+    .executeTakeFirst();
+  return backup !== undefined;
+}
+
 /** How many are complete, and the channel of the one under way; null: none is. Exact while the project is locked. */
 export async function countBackups(db: Db, projectId: string): Promise<{ complete: number; underWay: Channel | null }> {
   const rows = await db

@@ -82,6 +82,14 @@ describe.each([
     expect(await stage.rows.fail(await read(id), "late")).toBe(false);
   });
 
+  test("the tenant is not kept out while a backup of the branch is under way, also if that began a moment ago", async () => {
+    const { id, changeId } = await moving();
+    await stage.backUp(id);
+    const before = await now(changeId);
+    expect(await stage.changes.beginFreeze(before)).toBe(false);
+    expect(await now(changeId)).toEqual(before);
+  });
+
   test("what the copy lacks is waited for, and servers end once it has everything", async () => {
     const { id, changeId } = await moving();
     await stage.changes.beginFreeze(await now(changeId));

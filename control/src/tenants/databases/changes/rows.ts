@@ -6,6 +6,7 @@ import { removeTasks } from "../../../fleet/tasks/change.ts";
 import { listWantedTasks } from "../../../fleet/tasks/store.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { Branch, Change, Copy, Plan } from "../../../stores/db/tables.ts";
+import { isBackingUp } from "../backups/store.ts";
 import { beginCopy, endCopies, endCopy, keepCopies } from "../copies/store.ts";
 import { type BranchRow, findBranchRow, isNodeGone, type ServerPlan } from "../facts.ts";
 import { holdPlanOfBranch, startServer } from "../servers.ts";
@@ -117,7 +118,7 @@ export function changeRows(db: Db, images: Readonly<Record<DatabaseEngine, strin
 
     beginFreeze: (of) =>
       held(of, async (tx, change, branch) => {
-        if (branch === null || !mayFreeze(change, branch)) return false;
+        if (branch === null || !mayFreeze(change, branch) || (await isBackingUp(tx, branch.id))) return false;
         const freezes = sql<number>`freezes + 1`;
         return moveChange(tx, change.id, "freezing", { freezes, frozen_at: sql<Date>`clock_timestamp()` });
       }),
@@ -236,16 +237,6 @@ async function findCopyRow(db: Db, copyId: string): Promise<ChangeRow["copy"]> {
   if (row === undefined) return null;
   const { behind_ms, ...copy } = row;
   return { copy, behindMs: behind_ms, nodeGone: await isNodeGone(db, copy.node_id) };
-}
-
-async function isBackingUp(db: Db, databaseId: string): Promise<boolean> {
-  const backup = await db
-    .selectFrom("database_backup")
-    .select("id")
-    .where("database_id", "=", databaseId)
-    .where("status", "in", ["pending", "running"])
-    .executeTakeFirst();
-  return backup !== undefined;
 }
 
 const setDoubted = (tx: Db, id: string) => tx.updateTable("database").set(doubted).where("id", "=", id).execute();

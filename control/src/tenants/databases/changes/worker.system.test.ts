@@ -8,7 +8,9 @@ import { keys, type ObservationValue } from "../../../fleet/cluster/keys.ts";
 import { startTestFleet, type TestFleet } from "../../../fleet/nodes/testing.ts";
 import type { TestUser } from "../../../http/testing.ts";
 import type { Branch, Change, Node } from "../../../stores/db/tables.ts";
+import { lockWaits } from "../../../stores/db/testing.ts";
 import { until } from "../../../stores/etcd/testing.ts";
+import { insertBackup } from "../backups/store.ts";
 import { beginCopy } from "../copies/store.ts";
 import { branchRows } from "../rows.ts";
 import { insertBranch, lockBranch } from "../store.ts";
@@ -453,6 +455,22 @@ test("a drain that takes databases along moves them, one at a time, and says why
     .set({ drain: "none" })
     .where("id", "=", here?.id ?? "")
     .execute();
+});
+
+test("a server of which a backup has just begun is not upgraded before that is over", async () => {
+  const { db, fleet, log } = world.deps;
+  const images = { ...defaultDatabaseImages, postgres: "svc/postgres:next" };
+  await db.updateTable("database").set({ status: "error", reason: "left" }).where("id", "!=", id).execute();
+  const round = await db.transaction().execute(async (tx) => {
+    await lockBranch(tx, id);
+    const begun = upgradeServers({ db, fleet, random: systemRandom, images, log });
+    await until("the round to wait for the branch", async () => (await lockWaits(db)) > 0);
+    const { channel, engine } = await branch();
+    await insertBackup(tx, { id: randomUUID(), projectId, databaseId: id, channel, engine });
+    return { begun };
+  });
+  await round.begun;
+  expect(await changesOf()).toEqual([]);
 });
 
 test("a server of another image is started again in the installation's, over the volume that it has", async () => {

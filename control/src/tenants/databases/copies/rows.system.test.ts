@@ -140,6 +140,21 @@ describe.each([
     expect(await stage.keepers(copyId)).toMatchObject([{ id: keeperId, desired: "removed" }]);
   });
 
+  test("nothing takes the place of a copy that a move comes out of", async () => {
+    const { id, copyId, other } = await kept();
+    await stage.tell(other, copyId);
+    const third = await stage.newNode();
+    const nextId = await begun(id, third, "successor");
+    await stage.tell(third, nextId);
+    const move = await stage.move(id, other);
+    expect(move).toMatchObject({ copy_id: copyId });
+    const promote = async () => stage.copyRows.promote(await read(id), { copyId: nextId, insteadOf: copyId });
+    expect(await promote()).toBe(false);
+    expect(await copy(id, copyId)).toMatchObject({ state: "following", purpose: "keeper" });
+    await stage.changes.fail(move, "a test");
+    expect(await promote()).toBe(true);
+  });
+
   test("where there is no keeper's copy, any may become it", async () => {
     const { id, other } = await readyBranch(stage);
     const copyId = await begun(id, other, "successor");

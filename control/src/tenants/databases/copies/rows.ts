@@ -60,7 +60,7 @@ export interface CopyRows {
   begin(of: CopiesAt, step: Of<"begin">): Promise<boolean>;
   /** Unless it has a node by now. */
   place(of: CopiesAt, step: Of<"place">): Promise<void>;
-  /** In place of the keeper's copy of then only, and of none that would be missed. */
+  /** In place of the keeper's copy of then only, and of none that would be missed, or that a change may come out of. */
   promote(of: CopiesAt, step: Of<"promote">): Promise<boolean>;
   end(of: CopiesAt, step: Of<"end">): Promise<boolean>;
   /** Those who keep copies get this password, sealed, unless they have one. */
@@ -123,7 +123,7 @@ export function copyRows(db: Db, images: Readonly<Record<DatabaseEngine, string>
             .where("id", "=", copyId)
             .where(isFollowing)
             .executeTakeFirst();
-          if (follows === undefined) return false;
+          if (follows === undefined || (await findOpenChange(tx, of.id)) !== null) return false;
           await endCopy(tx, insteadOf, { keptHours: retentionHours });
         }
         await tx.updateTable("database_copy").set({ purpose: "keeper" }).where("id", "=", copyId).execute();

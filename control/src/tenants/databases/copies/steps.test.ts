@@ -55,6 +55,16 @@ test.each<{ when: string; are: Partial<CopiesFacts>; does: object }>([
     are: { best: { nodeId: "n3", tier: 3 } },
     does: { do: "begin", purpose: "successor", nodeId: "n3" },
   },
+  {
+    when: "the one that is to take its place follows, and a move may come out of the one before",
+    are: { isChanging: true, copies: [aCopy(), aSuccessor({ isFresh: true, state: "following" })] },
+    does: { do: "rest" },
+  },
+  {
+    when: "the branch is about to move, and nothing would end with it",
+    are: { isChanging: true, copies: [aSuccessor()] },
+    does: { do: "promote", copyId: "s", insteadOf: null },
+  },
   { when: "another node is no better", are: { best: { nodeId: "n3", tier: 2 } }, does: { do: "rest" } },
   {
     when: "its node is to be empty",

@@ -137,7 +137,7 @@ function chosen(facts: CopiesFacts): CopiesStep | null {
   const { copies, best } = facts;
   const keeper = copies.find(({ purpose }) => purpose === "keeper");
   const successor = copies.find(({ purpose }) => purpose === "successor");
-  if (successor !== undefined) return succeeded(successor, keeper);
+  if (successor !== undefined) return succeeded(facts, successor, keeper);
   const mayBegin = facts.isWanted && facts.status === "ready" && !facts.isChanging && best !== null;
   if (!mayBegin) return null;
   if (keeper === undefined) return { do: "begin", purpose: "keeper", nodeId: best.nodeId };
@@ -145,9 +145,15 @@ function chosen(facts: CopiesFacts): CopiesStep | null {
   return isDue ? { do: "begin", purpose: "successor", nodeId: best.nodeId } : null;
 }
 
-function succeeded(successor: CopyFacts, keeper: CopyFacts | undefined): CopiesStep | null {
+function succeeded(
+  { isChanging }: CopiesFacts,
+  successor: CopyFacts,
+  keeper: CopyFacts | undefined,
+): CopiesStep | null {
   const { id: copyId, tier, isFresh, ageMs } = successor;
   if (keeper === undefined) return { do: "promote", copyId, insteadOf: null };
+  // A move may come out of the copy that would end.
+  if (isFresh && isChanging) return null;
   if (isFresh) return { do: "promote", copyId, insteadOf: keeper.id };
   const why =
     ageMs >= successorMs

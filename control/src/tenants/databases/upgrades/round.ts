@@ -5,6 +5,7 @@ import type { Fleet } from "../../../fleet/cluster/fleet.ts";
 import { isHealthy } from "../../../fleet/cluster/keys.ts";
 import type { Log } from "../../../log.ts";
 import type { Db } from "../../../stores/db/pool.ts";
+import { isBackingUp } from "../backups/store.ts";
 import { findOpenChange, insertChange } from "../changes/store.ts";
 import { lockBranch } from "../store.ts";
 import { nextUpgrades, type UpgradableServer } from "./steps.ts";
@@ -80,6 +81,7 @@ const beginUpgrade = ({ db, random, images, log }: UpgradeDeps, engine: Database
   db.transaction().execute(async (tx) => {
     const branch = await lockBranch(tx, databaseId);
     if (branch?.status !== "ready" || (await findOpenChange(tx, databaseId)) !== null) return;
+    if (await isBackingUp(tx, databaseId)) return;
     const image = images[engine];
     await insertChange(tx, branch, {
       ...{ id: random.uuid(), kind: "upgrade", state: "stopping", requested_by: "svc", image },

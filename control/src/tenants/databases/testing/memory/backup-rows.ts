@@ -109,7 +109,8 @@ function find({ tables, now }: Tx, id: string): BackupRow | null {
 
 function startTask({ tables, now, notify }: Tx, backup: Backup, at: BackupPlace): void {
   const { backups, branches } = tables;
-  if (backups.tasks.has(backup.id)) return;
+  const branch = branches.rows.get(backup.database_id);
+  if (branch?.node_id !== at.nodeId || branches.isHeld(branch.id) || backups.tasks.has(backup.id)) return;
   const { spec, pinnedTo = null, nodeSelector: _, ...resources } = taskOf(backup, at, branches.plan);
   const task = tables.insert({
     ...{ projectId: backup.project_id, channel: backup.channel, ownerKind: "backup", ownerId: backup.id },

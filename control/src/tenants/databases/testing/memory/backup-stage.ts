@@ -9,12 +9,14 @@ import { type BackupRows, backupRows } from "../../backups/rows.ts";
 import { type NightRows, nightRows } from "../../backups/schedule/rows.ts";
 import { saveSchedule } from "../../backups/schedule/store.ts";
 import { backupWork, deleteBackup, findBackup, insertBackup } from "../../backups/store.ts";
+import { endChange, insertChange } from "../../changes/store.ts";
 import { branchRows } from "../../rows.ts";
-import { insertBranch } from "../../store.ts";
+import { insertBranch, lockBranch } from "../../store.ts";
 import * as requests from "./backup-requests.ts";
 import { memoryBackupRows, memoryNightRows } from "./backup-rows.ts";
 import * as backups from "./backups.ts";
 import { memoryBranchRows } from "./branch-rows.ts";
+import { requestUpgrade } from "./change-requests.ts";
 import * as branches from "./tables.ts";
 
 /** Rows of one kind of store, as a test of what they promise sets them up and looks at them. */
@@ -28,6 +30,8 @@ export interface BackupStage extends AsyncDisposable {
   newBranch(nodeId: string): Promise<{ id: string; projectId: string; serverId: string }>;
   setBranch(id: string, change: Partial<Branch>): Promise<void>;
   suspend(projectId: string): Promise<void>;
+  /** A change has the branch in its hands until it is told to end. */
+  hold(id: string): Promise<() => Promise<void>>;
   /** Null: another one of the project is under way. */
   begin(of: { id: string; projectId: string }, channel?: Channel, scheduledKeep?: number): Promise<string | null>;
   remove(id: string): Promise<boolean>;
@@ -74,6 +78,14 @@ export async function postgresBackupStage(): Promise<BackupStage> {
       const change = { suspended_at: sql<Date>`now()`, suspend_reason: "admin" as const };
       await db.updateTable("project").set(change).where("id", "=", projectId).execute();
     },
+    hold: (id) =>
+      db.transaction().execute(async (tx) => {
+        const branch = await lockBranch(tx, id);
+        if (branch === null) throw new Error("there is no such branch");
+        const change = { id: randomUUID(), kind: "upgrade", state: "stopping", requested_by: "svc" } as const;
+        await insertChange(tx, branch, { ...change, copy_id: null, until: null, to_node: null, covered_at: null });
+        return () => endChange(db, change.id, null);
+      }),
     async begin({ id: databaseId, projectId }, channel = "production", scheduledKeep) {
       const id = randomUUID();
       const of = { id, projectId, databaseId, channel, engine: "postgres" as const };
@@ -137,6 +149,12 @@ export async function memoryBackupStage(): Promise<BackupStage> {
     },
     setBranch: async (id, change) => tables.branches.change(id, change),
     suspend: async (projectId) => void tables.branches.suspended.add(projectId),
+    async hold(id) {
+      const branch = tables.branches.rows.get(id);
+      const change = branch === undefined ? null : requestUpgrade(tx(), branch, "svc/postgres:next");
+      if (change === null) throw new Error("there is no such branch");
+      return async () => void tables.branches.changes.set(change.id, { ...change, state: "done", ended_at: tx().now });
+    },
     async begin({ id: database_id, projectId }, channel = "production", scheduledKeep) {
       const id = tables.id("u");
       const of = { id, project_id: projectId, database_id, channel, engine: "postgres" as const };

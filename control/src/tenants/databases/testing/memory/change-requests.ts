@@ -87,7 +87,9 @@ export function requestRestore(tx: Tx, branch: Branch): Change | null {
 
 /** See `beginUpgrade` of `upgrades/round.ts`. */
 export const requestUpgrade = (tx: Tx, branch: Branch, image: string): Change | null =>
-  branch.status === "ready" ? insertChange(tx, branch, { ...usual, kind: "upgrade", state: "stopping", image }) : null;
+  branch.status === "ready" && !tx.tables.backups.isUnderWay(branch.id)
+    ? insertChange(tx, branch, { ...usual, kind: "upgrade", state: "stopping", image })
+    : null;
 
 /** As an operator who asks for its end; see `changes/endpoints.ts`. */
 export function requestCancel(tx: Tx, branch: Branch): void {

@@ -50,6 +50,7 @@ export function memoryChangeRows(transact: Transact<DatabaseTables>): ChangeRows
         of,
         (tx, change, branch) =>
           mayFreeze(change, branch) &&
+          !tx.tables.backups.isUnderWay(branch.id) &&
           move(tx, change.id, "freezing", { freezes: change.freezes + 1, frozen_at: tx.now }),
       ),
 

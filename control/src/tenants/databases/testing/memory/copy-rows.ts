@@ -39,7 +39,8 @@ export function memoryCopyRows(transact: Transact<DatabaseTables>): CopyRows {
         const copy = openCopy(tx, copyId);
         const keeper = tx.tables.branches.copiesOf(of.id).find(({ purpose }) => purpose === "keeper");
         if (copy === null || (keeper?.id ?? null) !== insteadOf) return false;
-        if (insteadOf !== null && !isFollowing(copy, tx.now)) return false;
+        const isChanging = tx.tables.branches.openChange(of.id) !== null;
+        if (insteadOf !== null && (isChanging || !isFollowing(copy, tx.now))) return false;
         if (insteadOf !== null) endCopy(tx, insteadOf, retentionHours);
         return setCopy(tx, { ...copy, purpose: "keeper" });
       }),
