@@ -101,7 +101,8 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
   const unsaved = new Set<string>();
 
   async function serveTarget(): Promise<void> {
-    const aim = target;
+    // Together: a whole table may come for one that was not, while this one is put in force.
+    const [aim, isWhole] = [target, whole];
     const now = servable(aim.routes, behind, served, fetcher.state);
     for (const host of toRedirect) {
       const route = served.get(host);
@@ -113,12 +114,12 @@ export async function startApplier(deps: ApplierDeps): Promise<Applier> {
     // Whatever fails before that is done, it is done by the next round.
     collectDue = (await putInForce(now)) || collectDue;
     await tree.markReady();
-    const complete = whole && now.problems.size === 0 && now.coming.length === 0;
+    const complete = isWhole && now.problems.size === 0 && now.coming.length === 0;
     await store.save({ table: { ...aim, routes: served }, whole: complete }, unsaved);
     unsaved.clear();
     state = {
       clusterEpoch: aim.clusterEpoch,
-      generation: whole ? aim.generation : 0n,
+      generation: isWhole ? aim.generation : 0n,
       digest: digestOf(tableText(served)),
       error: problemText(now.problems),
       behindHosts: [...now.problems.keys(), ...now.coming].slice(0, behindToldMax),

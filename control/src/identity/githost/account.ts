@@ -32,6 +32,14 @@ export interface Sealing {
   readonly $context: Promise<{ secretConfig: Parameters<typeof symmetricDecrypt>[0]["key"] }>;
 }
 
+interface Parts {
+  db: Db;
+  auth: Sealing;
+  config: GithostConfig;
+  client: GithostClient;
+  clock: Clock;
+}
+
 /** A token about to expire could do so on its way. */
 const expiresSoonMs = 60_000;
 
@@ -40,7 +48,7 @@ const expiresSoonMs = 60_000;
  * Null when the user has no account at the Git host. Throws `GithostError`.
  */
 export async function withGithostToken<T>(
-  parts: { db: Db; auth: Sealing; config: GithostConfig; client: GithostClient; clock: Clock },
+  parts: Parts,
   userId: string,
   use: (token: string) => Promise<T>,
 ): Promise<T | null> {
@@ -61,15 +69,13 @@ async function openToken(auth: Sealing, sealed: string | null): Promise<string> 
   }
 }
 
-async function refreshed(
-  { clock, db, auth, config, client }: Parameters<typeof withGithostToken>[0],
-  userId: string,
-  account: LinkedAccount,
-): Promise<string> {
+async function refreshed(parts: Parts, userId: string, account: LinkedAccount): Promise<string> {
+  const { clock, db, auth, config, client } = parts;
   const { secretConfig: key } = await auth.$context;
+  let problem = new GithostError("refused", "the connection was given up meanwhile");
   try {
     const tokens = await client.refresh(await openToken(auth, account.refreshToken));
-    await db
+    const { numUpdatedRows } = await db
       .updateTable("auth.account")
       .set({
         accessToken: await symmetricEncrypt({ key, data: tokens.accessToken }),
@@ -78,14 +84,17 @@ async function refreshed(
         updatedAt: clock.now(),
       })
       .where("id", "=", account.id)
-      .execute();
-    return tokens.accessToken;
+      .where("accessToken", "is not distinct from", account.accessToken)
+      .executeTakeFirst();
+    if (numUpdatedRows === 1n) return tokens.accessToken;
   } catch (error) {
-    // Another request may have exchanged the same refresh token, which works once.
-    const again = error instanceof GithostError ? await findLinkedAccount(db, config, userId) : null;
-    if (again === null || again.accessToken === account.accessToken) throw error;
-    return openToken(auth, again.accessToken);
+    if (!(error instanceof GithostError)) throw error;
+    problem = error;
   }
+  // Another request has exchanged the same refresh token, which works once; or the user has connected again.
+  const now = await findLinkedAccount(db, config, userId);
+  if (now === null || now.accessToken === account.accessToken) throw problem;
+  return openToken(auth, now.accessToken);
 }
 
 /** What a user would lose by giving up the connection: another way in must remain. */

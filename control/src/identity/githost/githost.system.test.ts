@@ -39,7 +39,7 @@ beforeEach(async () => {
   await sql`delete from auth."user"`.execute(api.db);
   await sql`delete from auth."rateLimit"`.execute(api.db);
   await sql`delete from attempt_bucket`.execute(api.db);
-  if (host !== undefined) Object.assign(host, { tokenSeconds: 0, broken: null });
+  if (host !== undefined) Object.assign(host, { tokenSeconds: 0, broken: null, beforeRefreshed: null });
 });
 
 /** An installation with a Git host of its own. */
@@ -250,6 +250,21 @@ describe.each<GithostKind>(["github", "gitea"])("with %s", (kind) => {
     expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(1);
     expect((await api.call("GET", "/githost/repos", await sessionOf(tab))).body.repos).toHaveLength(1);
     expect([...host.tokens.keys()].filter((token) => !old.has(token))).toHaveLength(1);
+  });
+
+  test("what was granted while a token is exchanged is used, and stays", async () => {
+    host.tokenSeconds = 1;
+    const person = aPerson({ repos: [{ name: "shop" }] });
+    const tab = await signedIn(person);
+    await relink(tab, person);
+    host.tokenSeconds = 3600;
+    host.beforeRefreshed = async () => {
+      const late = [...host.tokens.keys()].at(-1) ?? "";
+      await relink(tab, person);
+      host.tokens.delete(late);
+    };
+    for (const _ of [1, 2])
+      expect((await api.call("GET", "/githost/repos", await sessionOf(tab))).body.repos).toHaveLength(1);
   });
 
   test("a token that was taken back has to be renewed by connecting again", async () => {

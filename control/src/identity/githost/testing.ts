@@ -36,6 +36,8 @@ export interface TestGithost extends AsyncDisposable {
   tokenSeconds: number;
   /** Replaces the answer of the next calls whose path it names. */
   broken: { path: string; status: number; headers?: Record<string, string>; body?: string; hang?: boolean } | null;
+  /** Done once: after the next refresh token was exchanged, before anybody is told. */
+  beforeRefreshed: (() => Promise<void>) | null;
 }
 
 const secretOf = () => randomBytes(20).toString("hex");
@@ -45,10 +47,9 @@ export async function startGithost(kind: GithostKind, { callback }: { callback: 
   const clientSecret = secretOf();
   const codes = new Map<string, Code>();
   const hanging = new Set<ServerResponse>();
-  const host = { asked: [], tokens: new Map(), refreshTokens: new Map(), tokenSeconds: 0, broken: null } as Pick<
-    TestGithost,
-    "asked" | "tokens" | "refreshTokens" | "tokenSeconds" | "broken"
-  >;
+  const host: Omit<TestGithost, "config" | "letIn" | keyof AsyncDisposable> = {
+    ...{ asked: [], tokens: new Map(), refreshTokens: new Map(), tokenSeconds: 0, broken: null, beforeRefreshed: null },
+  };
 
   function issue(grant: Grant) {
     const accessToken = secretOf();
@@ -135,10 +136,13 @@ export async function startGithost(kind: GithostKind, { callback }: { callback: 
     }
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
-    const answer =
-      path === "/login/oauth/access_token"
-        ? token(new URLSearchParams(Buffer.concat(chunks).toString()))
-        : api(path, searchParams, request, response);
+    const form = new URLSearchParams(Buffer.concat(chunks).toString());
+    const answer = path === "/login/oauth/access_token" ? token(form) : api(path, searchParams, request, response);
+    const { beforeRefreshed } = host;
+    if (beforeRefreshed !== null && form.get("grant_type") === "refresh_token") {
+      host.beforeRefreshed = null;
+      await beforeRefreshed();
+    }
     response.writeHead(answer.status, { "content-type": "application/json" }).end(JSON.stringify(answer.body));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

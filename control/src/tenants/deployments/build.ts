@@ -57,17 +57,19 @@ export function buildEffects(
   return {
     async resolveImage(_, at, signal) {
       const { deployment, project } = at.of;
-      const plan = await planOfUser(db, project.owner_id);
+      const { max_image_mb: maxImageMb } = await planOfUser(db, project.owner_id);
       const image = await resolveImage({
         deploymentId: deployment.id,
         projectId: project.id,
         ownerId: project.owner_id,
         reference: deployment.requested_reference ?? "",
-        maxImageMb: plan.max_image_mb,
+        maxImageMb,
         signal,
       });
       if ("later" in image) throw new NotYet();
       if ("code" in image) return fail(at, image.code, image.message);
+      // Of now: to copy it may have taken long.
+      const plan = await planOfUser(db, project.owner_id);
       const problem = await storageProblem({ clock, db }, project.id, plan, image);
       if (problem !== null) return fail(at, "OCI_IMAGE_TOO_LARGE", problem);
       await db

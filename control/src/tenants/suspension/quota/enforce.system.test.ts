@@ -200,6 +200,25 @@ test("the owner is told once when most is used, and once when all is", async () 
   expect(mails[1]?.text).toContain("100 of 100");
 });
 
+test("nobody is told what is not so any more, and what comes to be so again is told then", async () => {
+  const { user } = await anOwner({ monthly_requests: 100 }, { requests: 80 });
+  const told = async () => (await api.mails()).filter(({ to }) => to === user.email).map(({ subject }) => subject);
+  await enforce();
+  await setPlan(user, { monthly_requests: 1_000 });
+  await deliver();
+  expect(await told()).toEqual([]);
+  await setPlan(user, { monthly_requests: 80 });
+  await enforce();
+  await setPlan(user, { monthly_requests: 1_000 });
+  await enforce();
+  await deliver();
+  expect(await told()).toEqual([]);
+  await use(user, { requests: 1_000 });
+  await enforce();
+  await deliver();
+  expect(await told()).toEqual([expect.stringContaining("are suspended")]);
+});
+
 /** Does what was queued to be told. */
 async function deliver(): Promise<void> {
   const { mail, apiUrl } = api.context.config;

@@ -8,7 +8,7 @@ import { enqueue } from "../../../stores/work/queue.ts";
 import { requestResume, suspendProject } from "../request.ts";
 import { lockProjects } from "../store.ts";
 import { decide, monthOf } from "./rules.ts";
-import { findOwner, listOwners, type Owner, setTold } from "./store.ts";
+import { findOwner, listOwners, lockOwner, type Owner, setTold } from "./store.ts";
 import type { QuotaNotice } from "./worker.ts";
 
 const nobody = "00000000-0000-0000-0000-000000000000";
@@ -66,13 +66,7 @@ function enforce(
   resumesMax: number,
 ): Promise<number> {
   return db.transaction().execute(async (tx) => {
-    const user = await tx
-      .selectFrom("auth.user")
-      .select("id")
-      .where("id", "=", userId)
-      .forNoKeyUpdate()
-      .executeTakeFirst();
-    if (user === undefined) return 0;
+    if (!(await lockOwner(tx, userId))) return 0;
     const projects = await lockProjects(tx, userId);
     // A round takes long and locks are waited for: another month may have begun.
     const now = await clock(tx);

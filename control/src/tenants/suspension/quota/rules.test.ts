@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { decide, monthEnd, monthOf, type OwnedProject, type OwnerFacts, standing } from "./rules.ts";
+import { decide, isStillSo, monthEnd, monthOf, type OwnedProject, type OwnerFacts, standing } from "./rules.ts";
 
 const mebibyte = 1024 * 1024;
 const none = { requests: null, bandwidthMb: null };
@@ -30,6 +30,20 @@ describe("standing", () => {
   ])("$when: $is", ({ allowance, use, is }) => {
     expect(standing(allowance, { requests: 0, bytes: 0, ...use })).toBe(is);
   });
+});
+
+test.each([
+  { level: "near", used: 79, is: false },
+  { level: "near", used: 80, is: true },
+  { level: "near", used: 100, is: false },
+  { level: "over", used: 100, projects: [{ suspendReason: "quota" }, {}], is: true },
+  { level: "over", used: 100, projects: [{ suspendReason: "quota", isResuming: true }], is: false },
+  { level: "over", used: 100, projects: [{ suspendReason: "admin" }], is: false },
+] as const)("$level is so with $used of 100 and $projects: $is", ({ level, used, is, ...of }) => {
+  const owned = "projects" in of ? of.projects.map((change) => project("p", change)) : [];
+  const use = { requests: used, bytes: 0 };
+  const owner = { now, allowance: { ...none, requests: 100 }, use, told: null, projects: owned };
+  expect(isStillSo(owner, level)).toBe(is);
 });
 
 const now = new Date("2026-03-15T12:00:00Z");

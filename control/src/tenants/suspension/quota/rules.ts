@@ -75,6 +75,12 @@ export function decide({ now, allowance, use, told, projects }: OwnerFacts): Quo
   return { suspend: ids(suspend), resume: [], tell: suspend.length > 0 && told !== "over" ? "over" : null };
 }
 
+/** Whether it is so that most is used, or that projects are off the air because all is. */
+export const isStillSo = ({ allowance, use, projects }: OwnerFacts, level: "near" | "over"): boolean =>
+  level === "near"
+    ? standing(allowance, use) === "near"
+    : projects.some(({ suspendReason, isResuming }) => suspendReason === "quota" && !isResuming);
+
 const ids = (projects: readonly OwnedProject[]) => projects.map(({ id }) => id);
 
 /** The first day of the month (UTC) of `now`, as YYYY-MM-DD. */

@@ -6,8 +6,8 @@ import type { DatabaseClock } from "../../../stores/db/clock.ts";
 import { databaseClock } from "../../../stores/db/clock.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { WorkHandler } from "../../../stores/work/worker.ts";
-import { type Allowance, type MonthUse, monthEnd, monthOf } from "./rules.ts";
-import { findOwner } from "./store.ts";
+import { type Allowance, isStillSo, type MonthUse, monthEnd, monthOf } from "./rules.ts";
+import { findOwner, lockOwner, type Owner, setTold } from "./store.ts";
 
 /** What is to be told to whom. */
 export interface QuotaNotice {
@@ -38,13 +38,24 @@ export function quotaNoticeWorker({ db, mailer, apiUrl, clock = databaseClock }:
       .select(["email", "emailVerified"])
       .where("id", "=", userId)
       .executeTakeFirst();
-    const owner = await findOwner(db, at, userId);
-    if (!user?.emailVerified || owner === null) return { state: "done" };
+    if (!user?.emailVerified) return { state: "done" };
+    const owner = await findTold(db, at, { userId, level });
+    if (owner === null) return { state: "done" };
     const facts = { instance: instanceName(apiUrl), until: monthEnd(at), allowance: owner.allowance, use: owner.use };
     await mailer.send(user.email, level === "near" ? nearMessage(facts) : overMessage(facts));
     return { state: "done" };
   };
 }
+
+/** Whom to tell. Null: it is not so any more, and nobody counts as told, so that it is told once it is so again. */
+const findTold = (db: Db, at: Date, { userId, level }: Pick<QuotaNotice, "userId" | "level">): Promise<Owner | null> =>
+  db.transaction().execute(async (tx) => {
+    await lockOwner(tx, userId);
+    const owner = await findOwner(tx, at, userId);
+    if (owner === null || isStillSo(owner, level)) return owner;
+    if (owner.told === level) await setTold(tx, userId, at, level === "over" ? "near" : null);
+    return null;
+  });
 
 interface NoticeFacts {
   instance: string;
