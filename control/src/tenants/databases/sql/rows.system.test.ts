@@ -303,6 +303,19 @@ describe.each(["postgres", "mariadb"] as const)("the row editor of %s", (engine)
     expect(views.map(({ name }) => name)).toEqual(["seen"]);
   });
 
+  if (isPostgres)
+    test("tells of a reference to a table in parts once, and of what its parts refer to", async () => {
+      await sql("create table years (year int primary key) partition by range (year)");
+      await sql("create table years_old partition of years for values from (0) to (2000)");
+      await sql("create table years_new partition of years for values from (2000) to (3000)");
+      await sql("create table events (year int references years (year)) partition by list (year)");
+      await sql("create table events_2026 partition of events for values in (2026)");
+      const { tables } = await ask("schema", {});
+      const referenced = (table: string) =>
+        tables.find(({ name }) => name === table)?.foreignKeys.map(({ referencedTable }) => referencedTable);
+      expect([referenced("events"), referenced("events_2026")]).toEqual([["years"], ["years"]]);
+    });
+
   test("knows migrations from whatever else has their name", async () => {
     expect(await ask("migrations", {})).toEqual({ tableExists: false, migrations: [] });
     await sql(`create view _svc_migrations as select 1 as name, 2 as ${quote("appliedAt")}`);

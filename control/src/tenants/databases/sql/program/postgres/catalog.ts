@@ -47,13 +47,15 @@ const names = (of: string, numbers: string) => `
   from pg_catalog.unnest(${numbers}) with ordinality as k (attnum, place)
     join pg_catalog.pg_attribute a on a.attrelid = ${of} and a.attnum = k.attnum`;
 
+/** Where the other table is in parts, Postgres has one for each part besides, which comes from that for the whole. */
 const foreignKeys = `
   select pg_catalog.json_agg(pg_catalog.json_build_object(
       'name', f.conname, 'referencedTable', r.relname, 'definition', pg_catalog.pg_get_constraintdef(f.oid),
       'columns', coalesce((${names("f.conrelid", "f.conkey")}), '[]'::pg_catalog.json),
       'referencedColumns', coalesce((${names("f.confrelid", "f.confkey")}), '[]'::pg_catalog.json)) order by f.conname)
   from pg_catalog.pg_constraint f join pg_catalog.pg_class r on r.oid = f.confrelid
-  where f.conrelid = c.oid and f.contype = 'f'`;
+  where f.conrelid = c.oid and f.contype = 'f' and not exists (
+    select from pg_catalog.pg_constraint p where p.oid = f.conparentid and p.conrelid = f.conrelid)`;
 
 /** One JSON text for each table, in the order of names; at most $1. */
 export const allTables = `
