@@ -13,6 +13,8 @@ export interface Caller extends Principal {
   kind: CredentialKind;
   /** The key that made the call; null for a session. */
   tokenId: string | null;
+  /** The session that made it; null for a key. */
+  sessionId: string | null;
   scopes: Scope[] | null;
   projectIds: string[] | null;
   /** From the plan; null is no limit. */
@@ -39,6 +41,10 @@ export interface KeyRow extends UserRow {
   stale: boolean;
 }
 
+export interface SessionRow extends UserRow {
+  sessionId: string;
+}
+
 /** How often the use of a key is noted. */
 export const lastUsedEverySeconds = 60;
 
@@ -60,7 +66,7 @@ export const keysQuery = `
 
 /** Live sessions of users who are not banned, by their tokens ($1). */
 export const sessionsQuery = `
-  select ${userColumns}
+  select ${userColumns}, s.id as "sessionId"
   from unnest($1::text[]) with ordinality as asked (token, at)
     join auth."session" s on s.token = asked.token and s."expiresAt" > now()
     join auth."user" u on u.id = s."userId" and ${notBanned}
@@ -106,15 +112,17 @@ export function keyCaller(row: KeyRow): Caller {
     ...userOf(row),
     kind: "key",
     tokenId: row.tokenId,
+    sessionId: null,
     scopes: readStoredScopes(stored, projectIds),
     projectIds,
   };
 }
 
-export const signedInCaller = (row: UserRow): Caller => ({
+export const signedInCaller = (row: SessionRow): Caller => ({
   ...userOf(row),
   kind: "session",
   tokenId: null,
+  sessionId: row.sessionId,
   scopes: null,
   projectIds: null,
 });
@@ -141,6 +149,6 @@ export async function findCaller(db: Db, credential: Credential, secret: string)
     const [row] = (await db.executeQuery<KeyRow>(query)).rows;
     return row === undefined ? null : keyCaller(row);
   }
-  const [row] = (await db.executeQuery<UserRow>(CompiledQuery.raw(sessionsQuery, [[lookup.secret]]))).rows;
+  const [row] = (await db.executeQuery<SessionRow>(CompiledQuery.raw(sessionsQuery, [[lookup.secret]]))).rows;
   return row === undefined ? null : signedInCaller(row);
 }

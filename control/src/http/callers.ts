@@ -9,6 +9,7 @@ import {
   keyCaller,
   keysQuery,
   type Lookup,
+  type SessionRow,
   sessionsQuery,
   signedInCaller,
   type UserRow,
@@ -84,7 +85,7 @@ export function createCallers({ clock, databaseUrl, db, log }: CallersOptions): 
       sizeMax,
       waitingMax,
       ask: async (tokens) =>
-        inOrder(tokens.length, await rows<UserRow>("callers-by-session", sessionsQuery, tokens), signedInCaller),
+        inOrder(tokens.length, await rows<SessionRow>("callers-by-session", sessionsQuery, tokens), signedInCaller),
     }),
   };
   return {

@@ -11,7 +11,7 @@ import { planOfUser } from "../plans/of-user.ts";
 import { bandwidthMb, getMonthTraffic } from "../plans/usage.ts";
 import { planView } from "../plans/view.ts";
 import { presentedSession } from "./presented-session.ts";
-import { getAccountFacts, getUsage, lockUser, setFirstPassword } from "./store.ts";
+import { getAccountFacts, getUsage, lockCaller, setFirstPassword } from "./store.ts";
 
 const me = endpoint({
   method: "GET",
@@ -66,7 +66,8 @@ const setPassword = endpoint({
       const hash = await hashOf(auth, body.newPassword);
       const kept = presentedSession(request.headers, config);
       await db.transaction().execute(async (tx) => {
-        await lockUser(tx, caller.userId);
+        // A password would let them in again whose key or session has ended meanwhile.
+        await lockCaller(tx, caller);
         if (!(await setFirstPassword(tx, caller.userId, hash, clock.now()))) throw new ApiError("PASSWORD_ALREADY_SET");
         await signOutEverywhere(tx, caller.userId, kept);
         await recordAudit(tx, { caller, address, action: "account.set-password", target: caller.userId });

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import type { Caller } from "../../http/caller.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import { Refused } from "../../stores/refused.ts";
 
@@ -30,6 +31,8 @@ export async function getAccountFacts(db: Db, userId: string): Promise<AccountFa
   };
 }
 
+const isNotBanned = sql<boolean>`not (coalesce(banned, false) and ("banExpires" is null or "banExpires" > now()))`;
+
 /**
  * Holds everybody else off who counts or changes what the user owns, until the transaction ends. Throws UNAUTHORIZED
  * for somebody who was banned or deleted since the request was let in.
@@ -39,10 +42,36 @@ export async function lockUser(tx: Db, userId: string): Promise<void> {
     .selectFrom("auth.user")
     .select("id")
     .where("id", "=", userId)
-    .where(sql<boolean>`not (coalesce(banned, false) and ("banExpires" is null or "banExpires" > now()))`)
+    .where(isNotBanned)
     .forNoKeyUpdate()
     .executeTakeFirst();
   if (row === undefined) throw new Refused("UNAUTHORIZED");
+}
+
+/**
+ * The same for whoever makes a request that was let in a while ago. Throws UNAUTHORIZED also where the key was revoked or the session
+ * ended since, or has run out: whoever was told so may rely on it. Nobody can end either until the transaction does.
+ */
+export async function lockCaller(
+  tx: Db,
+  { userId, tokenId, sessionId }: Pick<Caller, "userId" | "tokenId" | "sessionId">,
+): Promise<void> {
+  await lockUser(tx, userId);
+  // By itself: one statement would look at what was there before it waited for the user.
+  const now = sql<Date>`clock_timestamp()`;
+  const credential =
+    tokenId !== null
+      ? tx
+          .selectFrom("api_token")
+          .select("id")
+          .where("id", "=", tokenId)
+          .where((key) => key.or([key("expires_at", "is", null), key("expires_at", ">", now)]))
+      : tx
+          .selectFrom("auth.session")
+          .select("id")
+          .where("id", "=", sessionId ?? "")
+          .where("expiresAt", ">", now);
+  if ((await credential.forKeyShare().executeTakeFirst()) === undefined) throw new Refused("UNAUTHORIZED");
 }
 
 /**

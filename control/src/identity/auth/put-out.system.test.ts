@@ -207,6 +207,16 @@ describe("what was under way while everybody is signed out comes to nothing", ()
     expect(answer.status).toBe(401);
   });
 
+  test("a first password that is set with a key which is revoked meanwhile", async () => {
+    const user = await api.newUser();
+    const { key } = await api.newKey(user);
+    const set = () =>
+      api.call("POST", "/account/set-password", { key, body: { newPassword: "the thief's own phrase" } });
+    const revoke = () => api.db.deleteFrom("api_token").where("user_id", "=", user.id).execute();
+    expect((await meanwhile(locked(user), set, revoke)).status).toBe(401);
+    expect((await api.call("GET", "/account", { session: user.session })).body.hasPassword).toBe(false);
+  });
+
   test("a change of the password", async () => {
     const user = await account();
     const change = () =>

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply } from "fastify";
 import { recordAudit } from "../../http/audit.ts";
-import { lockUser } from "../accounts/store.ts";
+import { lockCaller } from "../accounts/store.ts";
 import { invitedKey } from "../auth/entry.ts";
 import { relayCookies } from "../auth/mount.ts";
 import type { IdentityContext } from "../context.ts";
@@ -106,7 +106,7 @@ export function registerGithost(scope: FastifyInstance, context: IdentityContext
     const caller = await visitor(context, request);
     if (caller === null) return redirect(reply, "/sign-in");
     const outcome = await context.db.transaction().execute(async (tx) => {
-      await lockUser(tx, caller.userId);
+      await lockCaller(tx, caller);
       const done = await disconnectGithost(tx, caller.userId);
       if (done === "done") {
         const detail = { provider };

@@ -13,9 +13,7 @@ import { unforeseenAs } from "../../http/error-handler.ts";
 import { ApiError } from "../../http/errors.ts";
 import { refuseLimited } from "../../http/limited.ts";
 import type { Db } from "../../stores/db/pool.ts";
-import { presentedSession } from "../accounts/presented-session.ts";
-import { lockUser } from "../accounts/store.ts";
-import { hasSession } from "../auth/put-out.ts";
+import { lockCaller } from "../accounts/store.ts";
 import { endpoint } from "../endpoint.ts";
 import {
   countOwnProjects,
@@ -46,8 +44,7 @@ const create = endpoint({
   status: 201,
   reply: createTokenReply,
   errors: ["TOKEN_CREATE_FAILED", { code: "TOKEN_CREATE_FAILED", status: 500 }, "IDEMPOTENCY_CONFLICT"],
-  async handle({ clock, random, config, createOnce }, { caller, body, address, idempotencyKey, request }) {
-    const session = presentedSession(request.headers, config);
+  async handle({ clock, random, createOnce }, { caller, body, address, idempotencyKey }) {
     const { name, expiresIn, scopes = null, projectIds = null } = body;
     if (expiresIn !== undefined && !isTokenExpiry(expiresIn)) throw new ApiError("TOKEN_CREATE_FAILED");
     const createdAt = clock.now();
@@ -60,9 +57,8 @@ const create = endpoint({
       shownOnce: ({ token }: { token: { id: string } }) => token.id,
     };
     const create = async (tx: Db) => {
-      await lockUser(tx, caller.userId);
-      // Somebody may have been signed out since the request was let in, and a key would let them in again.
-      if (session === null || !(await hasSession(tx, caller.userId, session))) throw new ApiError("UNAUTHORIZED");
+      // A key would let them in again who were signed out since the request was let in.
+      await lockCaller(tx, caller);
       await makeRoom(tx, caller.userId);
       if (projectIds !== null && (await countOwnProjects(tx, caller.userId, projectIds)) !== projectIds.length) {
         throw new ApiError("VALIDATION", { message: "projectIds: names a project that is not yours" });

@@ -9,7 +9,7 @@ import { type Caller, lookupOf } from "../../http/caller.ts";
 import { toApiError } from "../../http/error-handler.ts";
 import { ApiError, errorEnvelope } from "../../http/errors.ts";
 import { apiPrefix } from "../../http/paths.ts";
-import { lockUser } from "../../identity/accounts/store.ts";
+import { lockCaller } from "../../identity/accounts/store.ts";
 import type { TenantContext } from "../context.ts";
 import { requireMayPush } from "./access.ts";
 import { readKept } from "./contents.ts";
@@ -124,7 +124,7 @@ async function admitPush(
   const problem = pushProblem(kept, allowedMb, names);
   if (problem !== null) throw new ApiError("QUOTA_EXCEEDED", { message: problem });
   await db.transaction().execute(async (tx) => {
-    await lockUser(tx, userId);
+    await lockCaller(tx, caller);
     for (const name of names) {
       const noted = await notePush(tx, userId, name);
       if (noted === "cleaning") throw busy();

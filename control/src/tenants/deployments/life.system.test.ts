@@ -4,7 +4,7 @@ import { type DeploymentStatus, deploymentTransitions, isOpen, manifestSchema } 
 import { RegistryError } from "@svc/registry";
 import { sql } from "kysely";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Caller } from "../../http/caller.ts";
+import { type Caller, findCaller } from "../../http/caller.ts";
 import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import type { Project } from "../../stores/db/tables.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../../stores/etcd/testing.ts";
@@ -37,18 +37,10 @@ const slugs = ["shop-one", "shop-two", "shop-three", "shop-four"];
 /** What a person may do, each as the API would. Refusals are fine: the state may have moved on. */
 function people(
   { db, context, call }: TestApi,
-  { user, admin }: { user: TestUser; admin: TestUser },
+  { user, admin, caller }: { user: TestUser; admin: TestUser; caller: Caller },
   projects: readonly Project[],
   random: Random,
 ) {
-  const caller = {
-    userId: user.id,
-    emailVerified: true,
-    scopes: null,
-    projectIds: null,
-    tokenId: null,
-    kind: "session",
-  };
   const session = { session: user.session };
   const { config } = context;
   let renames = 0;
@@ -71,20 +63,14 @@ function people(
       await db
         .transaction()
         .execute((tx) =>
-          acceptDeployment(
-            tx,
-            { clock: context.clock, config, secrets: context.secrets },
-            caller as unknown as Caller,
-            project.id,
-            {
-              id,
-              manifest,
-              metadata: {},
-              admission: { channel, prNumber: null },
-              source: { repository: `svc/${project.id}/source`, digest: `sha256:${"0".repeat(64)}`, sizeBytes: 1 },
-              fileEnv: {},
-            },
-          ),
+          acceptDeployment(tx, { clock: context.clock, config, secrets: context.secrets }, caller, project.id, {
+            id,
+            manifest,
+            metadata: {},
+            admission: { channel, prNumber: null },
+            source: { repository: `svc/${project.id}/source`, digest: `sha256:${"0".repeat(64)}`, sizeBytes: 1 },
+            fileEnv: {},
+          }),
         )
         .then(() => {
           if (channel === "production") deploys += 1;
@@ -122,7 +108,7 @@ function people(
       const deps = { clock: context.clock, config, secrets: context.secrets };
       await db
         .transaction()
-        .execute((tx) => requestRedeploy(tx, deps, caller as unknown as Caller, action, from))
+        .execute((tx) => requestRedeploy(tx, deps, caller, action, from))
         .catch(mayBeRefused);
     },
     async remove() {
@@ -202,7 +188,9 @@ test.each(seeds)(
     const crashing = keepCrashing(() => startReplica(options), random);
 
     const watching = watchChannels();
-    const acts = people(api, { user, admin }, projects, random);
+    const caller = await findCaller(api.db, { via: "bearer", token: user.session }, api.context.config.authSecret);
+    if (caller === null) throw new Error("nobody is signed in");
+    const acts = people(api, { user, admin, caller }, projects, random);
     // How far a replica is killed is chance, and so is how much happens meanwhile, and what: some go on for longer.
     const hasSeenLittle = () => crashing.count() < 2 || acts.countDeploys() < 3;
     for (let event = 0; event < 55 || (hasSeenLittle() && event < 300); event += 1) {

@@ -10,7 +10,7 @@ import {
   idParams,
 } from "@svc/proto";
 import { recordAudit } from "../../../http/audit.ts";
-import { lockUser } from "../../../identity/accounts/store.ts";
+import { lockCaller } from "../../../identity/accounts/store.ts";
 import { planOfUser } from "../../../identity/plans/of-user.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { endpoint } from "../../endpoint.ts";
@@ -41,7 +41,7 @@ export const create = endpoint({
   handle: ({ db, secrets, random, config }, { caller, params, query: { channel }, body, address }) =>
     db.transaction().execute(async (tx) => {
       // So that two projects cannot take the plan's last place.
-      await lockUser(tx, caller.userId);
+      await lockCaller(tx, caller);
       const { project, plan } = await getDatabaseProject(tx, caller, params.id, { lock: true });
       const branches = await listBranches(tx, project.id);
       const branch = branches.find((each) => each.channel === channel);

@@ -6,7 +6,7 @@ import { databaseVariable, listReadyBranches } from "../../../fleet/databases/re
 import { envAad, fileEnvAad } from "../../../fleet/tasks/environment.ts";
 import type { Caller } from "../../../http/caller.ts";
 import { ApiError } from "../../../http/errors.ts";
-import { lockUser } from "../../../identity/accounts/store.ts";
+import { lockCaller } from "../../../identity/accounts/store.ts";
 import { planOfUser } from "../../../identity/plans/of-user.ts";
 import type { Config } from "../../../settings/settings.ts";
 import type { Db } from "../../../stores/db/pool.ts";
@@ -127,7 +127,7 @@ export interface OpenProject {
  * the project.
  */
 export async function openProject(tx: Db, caller: Caller, projectId: string): Promise<OpenProject> {
-  await lockUser(tx, caller.userId);
+  await lockCaller(tx, caller);
   const project = await getProject(tx, caller, projectId, { lock: true });
   const plan = await planOfUser(tx, caller.userId);
   const refusal = projectRefusal(factsOf(project), caller, plan);

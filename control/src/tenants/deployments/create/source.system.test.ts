@@ -202,6 +202,33 @@ describe("where it goes", () => {
     expect(codeOf(await during(manifestOf("ssr"), noPreviews))).toEqual([403, "PREVIEW_UNAVAILABLE"]);
   });
 
+  test.each([
+    {
+      how: "a key that is revoked",
+      present: async (of: TestUser) => ({ key: (await api.newKey(of)).key }),
+      end: (tx: Db, { id }: TestUser) => tx.deleteFrom("api_token").where("user_id", "=", id).execute(),
+    },
+    {
+      how: "a session that is ended",
+      present: async ({ session }: TestUser) => ({ session }),
+      end: (tx: Db, { id }: TestUser) => tx.deleteFrom("auth.session").where("userId", "=", id).execute(),
+    },
+  ])("$how while the source comes deploys nothing", async ({ present, end }) => {
+    const other = await api.newUser();
+    const project = await api.newProject(other);
+    const credential = await present(other);
+    const { answer } = await api.db.transaction().execute(async (tx) => {
+      await lockUser(tx, other.id);
+      const answer = deploy(project, formOf({ manifest: manifestOf("ssr"), source: archive }), credential);
+      await until("the deployment to wait", async () => (await lockWaits(api.db)) > 0);
+      await end(api.db, other);
+      return { answer };
+    });
+    expect(codeOf(await answer)).toEqual([401, "UNAUTHORIZED"]);
+    const made = api.db.selectFrom("deployment").select("id").where("project_id", "=", project.id);
+    expect(await made.execute()).toEqual([]);
+  });
+
   test("pull requests have previews of their own, and choose nothing else", async () => {
     const project = await api.newProject(user);
     const { slug } = project;
