@@ -2,6 +2,7 @@ import type { Etcd } from "../stores/etcd/index.ts";
 import type { FleetView } from "./cluster/facts.ts";
 import type { Fleet } from "./cluster/fleet.ts";
 import { hasEnded, isRunOver } from "./cluster/keys.ts";
+import { readLink } from "./cluster/read-link.ts";
 import { readRouting } from "./routes/routing.ts";
 import { takenBy } from "./scheduler/limits.ts";
 import type { SchedulerMemory } from "./scheduler/score.ts";
@@ -38,5 +39,6 @@ export const fleetView = (fleet: Fleet, ports: { memory: SchedulerMemory; etcd: 
       })),
   routesMeta: () => fleet.routesMeta(),
   edgeApplied: (edgeId) => fleet.edgeApplied(edgeId),
+  readLink: (nodeId) => readLink(ports.etcd, fleet, nodeId),
   readRouting: () => readRouting(ports.etcd, []),
 });

@@ -31,6 +31,7 @@ import { createFindReadyBranch } from "../tenants/databases/find-ready.ts";
 import { sizeRecord } from "../tenants/databases/sizes.ts";
 import type { Studio } from "../tenants/databases/studio/studio.ts";
 import { createUploads, type UploadRules } from "../tenants/deployments/upload/slots.ts";
+import { type Caller, findCaller } from "./caller.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { ApiError } from "./errors.ts";
 import { watchUndeclared } from "./proof/undeclared.ts";
@@ -110,6 +111,8 @@ export interface TestApi extends AsyncDisposable {
   /** Calls any address of the origin; redirects are not followed. */
   request(method: string, path: string, options?: CallOptions): Promise<Answer>;
   newUser(facts?: { admin?: boolean; verified?: boolean; plan?: Partial<Plan> }): Promise<TestUser>;
+  /** Who makes a request with that session. */
+  callerOf(user: Pick<TestUser, "session">): Promise<Caller>;
   newKey(user: TestUser, grant?: { scopes?: Scope[]; projectIds?: string[] }): Promise<{ id: string; key: string }>;
   newProject(user: TestUser, values?: { type?: ProjectType; name?: string; slug?: string }): Promise<Project>;
   newDeployment(project: Project, values?: Partial<Deployment>): Promise<Deployment>;
@@ -136,6 +139,9 @@ const noFleet: FleetView = {
   lateFailures: () => null,
   routesMeta: () => ({ generation: 0 }),
   edgeApplied: () => null,
+  async readLink(nodeId) {
+    return this.nodeLink(nodeId);
+  },
   readRouting: async () => noFleet,
 };
 const noOperators: OperatorFacts = {
@@ -210,6 +216,11 @@ export async function testApi(options: TestApiOptions = {}): Promise<TestApi> {
     request,
     call: (method, path, call) => request(method, `/api/v1${path}`, call),
     newUser: (facts) => newUser(db, facts),
+    async callerOf({ session }) {
+      const caller = await findCaller(db, { via: "bearer", token: session }, config.authSecret);
+      if (caller === null) throw new Error("nobody is signed in with that session");
+      return caller;
+    },
     newKey: (user, grant) => newKey(db, user, grant),
     newProject: (user, values) => newProject(db, user, values),
     newDeployment: (project, values) => newDeployment(db, project, values),

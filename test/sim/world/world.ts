@@ -1,3 +1,4 @@
+import { readLink } from "@svc/control/fleet/cluster/read-link";
 import { nodeChange } from "@svc/control/fleet/nodes/actions/rules";
 import { isBehind, saysHowFarItIs } from "@svc/control/fleet/nodes/circumstances";
 import { readRouting } from "@svc/control/fleet/routes/routing";
@@ -291,11 +292,15 @@ export class World {
     // As `control/src/fleet/nodes/actions/act.ts` has it.
     const isLetIn = action === "uncordon" && this.edges.some((edge) => edge.id === id);
     const routing = isLetIn ? yield* wait(waitFor(() => readRouting(replica.etcd, []))) : replica.fleet;
+    const isFence = action === "force-fence";
+    const { link: seen } = isFence
+      ? yield* wait(waitFor(() => readLink(replica.etcd, replica.fleet, id)))
+      : replica.fleet.nodeLink(id);
     yield* replica.transact((tables, notify) => {
       const row = tables.nodes.get(id);
       if (row === undefined) return;
       const { fleet, views } = replica;
-      const link = row.quarantinedAt !== null ? "quarantined" : fleet.nodeLink(id).link;
+      const link = row.quarantinedAt !== null ? "quarantined" : seen;
       const axes: NodeAxes = { lifecycle: row.lifecycle, schedulable: row.schedulable, drain: row.drain, link };
       const heldCount = views.placementsByNode.of(id).size + views.runsByNode.of(id).size;
       const problem = nodeActionProblem(action, {

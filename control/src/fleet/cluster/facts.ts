@@ -69,6 +69,8 @@ export interface FleetView {
     certificateProblem?: string | null | undefined;
     state?: EdgeStateFacts | undefined;
   } | null;
-  /** The two above by etcd itself at this moment: what a replica sees may stand still for seconds without its noticing. */
+  /** `nodeLink` by etcd itself at this moment, as far as that knows. */
+  readLink(nodeId: string): Promise<ReturnType<FleetView["nodeLink"]>>;
+  /** `routesMeta` and `edgeApplied` by etcd itself at this moment: what a replica sees may stand still for seconds without its noticing. */
   readRouting(): Promise<Pick<FleetView, "routesMeta" | "edgeApplied">>;
 }

@@ -6,15 +6,21 @@ export type NodeLink = Exclude<NodeAxes["link"], "quarantined">;
 export type StreamState = "open" | "reconciling" | "silent" | "detached" | "orphaned" | "absent";
 
 /** The part of a session's value that decides. */
-interface Session {
+export interface StreamedSession {
   serverId: string;
   reconciled: boolean;
   suspect: boolean;
   detached: boolean;
 }
 
+/** What a daemon's session keys, each of its role, say of its stream; null: neither does. An edge has all there is to say at once. */
+export const streamedSession = (
+  node: StreamedSession | null | undefined,
+  edge: Pick<StreamedSession, "serverId" | "detached"> | null | undefined,
+): StreamedSession | null => node ?? (edge ? { ...edge, reconciled: true, suspect: false } : null);
+
 /** `serverAlive`: the replica of control that holds the stream is announced. */
-export function streamState(session: Session | undefined, serverAlive: boolean): StreamState {
+export function streamState(session: StreamedSession | undefined, serverAlive: boolean): StreamState {
   if (session === undefined) return "absent";
   if (!serverAlive) return "orphaned";
   if (session.detached) return "detached";

@@ -1,7 +1,7 @@
 import type { Change } from "../../stores/etcd/index.ts";
 import type { EdgeEntry, NodeEntry } from "./entries.ts";
 import { keyParts, keys, prefix } from "./keys.ts";
-import { type SeenStream, type StreamState, seenStream, streamState } from "./node-links.ts";
+import { type SeenStream, type StreamState, seenStream, streamedSession, streamState } from "./node-links.ts";
 import type { ClusterViews } from "./views.ts";
 
 /** How each daemon's stream is, and since when: kept here because nobody writes that anywhere. */
@@ -26,11 +26,10 @@ export function followStreams(
   const lookingSince = now();
   const streams = new Map<string, SeenStream>();
   const stateOf = (id: string): StreamState => {
-    const edge = edges.get(keys.edgeSession(id))?.session;
-    const session = nodes.get(keys.nodeSession(id))?.session ?? (edge && { ...edge, reconciled: true, suspect: false });
+    const session = streamedSession(nodes.get(keys.nodeSession(id))?.session, edges.get(keys.edgeSession(id))?.session);
     return streamState(
       session ?? undefined,
-      session != null && servers.get(keys.server(session.serverId)) !== undefined,
+      session !== null && servers.get(keys.server(session.serverId)) !== undefined,
     );
   };
   let hasLooked = false;

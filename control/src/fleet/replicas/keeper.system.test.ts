@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { manifestSchema } from "@svc/proto";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Caller } from "../../http/caller.ts";
 import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import type { Etcd } from "../../stores/etcd/index.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../../stores/etcd/testing.ts";
@@ -60,12 +59,12 @@ async function aSite(replicas: number, owner = user): Promise<{ id: string; host
   aheadMs = 0;
   const project = await api.newProject(owner, { type: "ssr" });
   const id = randomUUID();
-  const caller = { userId: owner.id, emailVerified: true, scopes: null, projectIds: null, tokenId: null };
+  const caller = await api.callerOf(owner);
   const app = { name: "Shop", type: "ssr", replicas };
   const manifest = manifestSchema.parse({ version: 2, app, start: { command: "node server.js" } });
   const { clock, config, secrets } = api.context;
   await api.db.transaction().execute((tx) =>
-    acceptDeployment(tx, { clock, config, secrets }, caller as unknown as Caller, project.id, {
+    acceptDeployment(tx, { clock, config, secrets }, caller, project.id, {
       ...{ id, manifest, metadata: {}, fileEnv: {} },
       admission: { channel: "production", prNumber: null },
       source: { repository: `svc/${project.id}/source`, digest: `sha256:${"0".repeat(64)}`, sizeBytes: 1 },

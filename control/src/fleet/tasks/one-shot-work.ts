@@ -76,7 +76,8 @@ export const beginOneShot = <Locked>(
       .selectFrom("project")
       .select("owner_id")
       .where("id", "=", projectId)
-      .forKeyShare()
+      .where("deleting_at", "is", null)
+      .forShare()
       .executeTakeFirst();
     if (project === undefined) return;
     const locked = await lock(tx);

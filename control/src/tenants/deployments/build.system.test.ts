@@ -1,3 +1,4 @@
+import { manifestSchema } from "@svc/proto";
 import { systemClock } from "@svc/runtime/system";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type TestApi, testApi } from "../../http/testing.ts";
@@ -32,4 +33,29 @@ test("what an image takes is measured by the plan that its owner has once it is 
   const at = { of: { deployment, project } } as unknown as DeploymentFacts<StoredDeploy>;
   await effects.resolveImage({ do: "resolveImage" }, at, new AbortController().signal);
   expect(failed).toEqual([expect.stringMatching(/^OCI_IMAGE_TOO_LARGE: .* the plan allows 1 MiB/)]);
+});
+
+test("nothing is built for a project that is being deleted", async () => {
+  const project = await api.newProject(await api.newUser(), { type: "ssr" });
+  const manifest = manifestSchema.parse({
+    version: 2,
+    app: { name: "Shop", type: "ssr" },
+    start: { command: "node ." },
+  });
+  const source = { source_repository: `svc/${project.id}/source`, source_digest: `sha256:${"0".repeat(64)}` };
+  const deployment = await api.newDeployment(project, { status: "building", manifest, ...source });
+  const unasked = () => Promise.reject(new Error("not asked"));
+  const effects = buildEffects(
+    { clock: systemClock, db: api.db, registry: { getManifest: unasked }, resolveImage: unasked },
+    unasked,
+  );
+  const at = { of: { deployment, project, manifest } } as unknown as DeploymentFacts<StoredDeploy>;
+  const create = async () => {
+    await effects.createBuild({ do: "createBuild" }, at, new AbortController().signal);
+    return api.db.selectFrom("task").select("kind").where("owner_id", "=", deployment.id).execute();
+  };
+  await api.db.updateTable("project").set({ deleting_at: new Date() }).where("id", "=", project.id).execute();
+  expect(await create()).toEqual([]);
+  await api.db.updateTable("project").set({ deleting_at: null }).where("id", "=", project.id).execute();
+  expect(await create()).toEqual([{ kind: "build" }]);
 });

@@ -3,6 +3,7 @@ import type { Clock } from "@svc/runtime/clock";
 import { repositories } from "../../fleet/artifacts/repositories.ts";
 import { storageProblem } from "../../fleet/artifacts/storage-limit.ts";
 import { endPush } from "../../fleet/artifacts/store.ts";
+import { holdActive } from "../../fleet/replicas/hold.ts";
 import { removeTasks } from "../../fleet/tasks/change.ts";
 import { insertEvent, lockDeployment } from "../../fleet/tasks/deployment.ts";
 import { buildTask } from "../../fleet/tasks/kinds/build.ts";
@@ -91,7 +92,7 @@ export function buildEffects(
     async createBuild(_, { of: { deployment, project, manifest } }) {
       const plan = await planOfUser(db, project.owner_id);
       await inTransaction(db, async (tx) => {
-        if (!(await lockDeployment(tx, deployment.id, "building"))) return;
+        if (!(await holdActive(tx, project.id)) || !(await lockDeployment(tx, deployment.id, "building"))) return;
         if ((await listWantedTasks(tx, deployment.id, "build")).length > 0) return;
         await insertTask(tx, deployment, buildTask(deployment, project, plan, manifest), { replica: 0 });
         await insertEvent(tx, { deploymentId: deployment.id, phase: "build-queued" });

@@ -4,7 +4,7 @@ import { type DeploymentStatus, deploymentTransitions, isOpen, manifestSchema } 
 import { RegistryError } from "@svc/registry";
 import { sql } from "kysely";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { type Caller, findCaller } from "../../http/caller.ts";
+import type { Caller } from "../../http/caller.ts";
 import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import type { Project } from "../../stores/db/tables.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../../stores/etcd/testing.ts";
@@ -188,9 +188,7 @@ test.each(seeds)(
     const crashing = keepCrashing(() => startReplica(options), random);
 
     const watching = watchChannels();
-    const caller = await findCaller(api.db, { via: "bearer", token: user.session }, api.context.config.authSecret);
-    if (caller === null) throw new Error("nobody is signed in");
-    const acts = people(api, { user, admin, caller }, projects, random);
+    const acts = people(api, { user, admin, caller: await api.callerOf(user) }, projects, random);
     // How far a replica is killed is chance, and so is how much happens meanwhile, and what: some go on for longer.
     const hasSeenLittle = () => crashing.count() < 2 || acts.countDeploys() < 3;
     for (let event = 0; event < 55 || (hasSeenLittle() && event < 300); event += 1) {

@@ -3,7 +3,6 @@ import { manifestSchema } from "@svc/proto";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { RouteEntry } from "../../fleet/cluster/route-entry.ts";
 import { targetOf } from "../../fleet/routes/table.ts";
-import type { Caller } from "../../http/caller.ts";
 import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import { createLog } from "../../log.ts";
 import type { Project } from "../../stores/db/tables.ts";
@@ -93,15 +92,6 @@ async function servesAsDoes(host: string, other: string): Promise<void> {
   });
 }
 
-const callerOf = ({ id }: TestUser) =>
-  ({
-    userId: id,
-    emailVerified: true,
-    scopes: null,
-    projectIds: null,
-    tokenId: null,
-    kind: "session",
-  }) as unknown as Caller;
 const deps = () => ({ clock: api.context.clock, config: api.context.config, secrets: api.context.secrets });
 
 async function becomes(id: string, status: "running" | "stopped"): Promise<string> {
@@ -116,8 +106,9 @@ async function becomes(id: string, status: "running" | "stopped"): Promise<strin
 /** A deployment that its channel serves. */
 async function deployed(project: Project, channel: "production" | "preview" = "production"): Promise<string> {
   const id = randomUUID();
+  const caller = await api.callerOf(user);
   await api.db.transaction().execute((tx) =>
-    acceptDeployment(tx, deps(), callerOf(user), project.id, {
+    acceptDeployment(tx, deps(), caller, project.id, {
       id,
       manifest: manifestSchema.parse({
         ...{ version: 2, app: { name: "Shop", type: project.type } },
@@ -135,9 +126,10 @@ async function deployed(project: Project, channel: "production" | "preview" = "p
 async function redeployed(action: "promote" | "rollback", project: Project, from: string): Promise<string> {
   const id = randomUUID();
   const source = { id: from, project_id: project.id };
+  const caller = await api.callerOf(user);
   await api.db
     .transaction()
-    .execute((tx) => requestRedeploy(tx, deps(), callerOf(user), action, { id, source, artifact: "there" }));
+    .execute((tx) => requestRedeploy(tx, deps(), caller, action, { id, source, artifact: "there" }));
   return becomes(id, "running");
 }
 

@@ -98,10 +98,7 @@ async function claimAmong(
   contentDomain: string,
 ): Promise<string> {
   const held = hosts.find((host) => host.slug === slug && sameAddress(host, address));
-  if (held !== undefined) {
-    await serveAgain(tx, project, held.host, slug);
-    return held.host;
-  }
+  if (held !== undefined && (await serveAgain(tx, project, held.host, slug))) return held.host;
   const label = siteLabel({ slug, ...address });
   for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
     const suffix = attempt === 0 ? "" : `-${randomBytes(3).toString("hex")}`;
@@ -126,8 +123,7 @@ export async function claimSlug(tx: Db, project: HostOwner, slug: string, conten
     .where("project_id", "=", project.id)
     .executeTakeFirst();
   if (held === undefined) return false;
-  await serveAgain(tx, project, host, slug);
-  return true;
+  return (await serveAgain(tx, project, host, slug)) || insertHost(tx, project, host, slug, address);
 }
 
 /** Whether `slug` may still be given up for another one: it has not been the project's since it was asked for. */
@@ -150,8 +146,9 @@ async function insertHost(tx: Db, project: HostOwner, host: string, slug: string
   return claimed !== undefined;
 }
 
-const serveAgain = (tx: Db, project: HostOwner, host: string, slug: string) =>
-  tx
+/** False: it was given up a moment ago, and anybody may have it. */
+async function serveAgain(tx: Db, project: HostOwner, host: string, slug: string): Promise<boolean> {
+  const { numUpdatedRows } = await tx
     .updateTable("site_host")
     .set({
       slug,
@@ -160,7 +157,10 @@ const serveAgain = (tx: Db, project: HostOwner, host: string, slug: string) =>
       redirected_until: isOnlyNext(project, slug) ? sql<Date | null>`coalesce(redirect_until, redirected_until)` : null,
     })
     .where("host", "=", host)
-    .execute();
+    .where("project_id", "=", project.id)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
 
 /** Gives up names that have redirected long enough; anybody may have them then. Returns how many. */
 export async function releaseRedirects(db: Db): Promise<number> {

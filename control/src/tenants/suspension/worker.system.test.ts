@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { type Channel, type Manifest, manifestSchema } from "@svc/proto";
 import { sql } from "kysely";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Caller } from "../../http/caller.ts";
 import { type TestApi, type TestUser, testApi } from "../../http/testing.ts";
 import type { DeploymentStatus, Project } from "../../stores/db/tables.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../../stores/etcd/testing.ts";
@@ -49,10 +48,10 @@ async function deploy(project: Project, channel: Channel, extra: object = {}): P
     ...(isServer && { start: { command: "node server.js" } }),
     ...extra,
   });
-  const caller = { userId: user.id, emailVerified: true, scopes: null, projectIds: null, tokenId: null };
+  const caller = await api.callerOf(user);
   const { clock, config, secrets } = api.context;
   await api.db.transaction().execute((tx) =>
-    acceptDeployment(tx, { clock, config, secrets }, caller as unknown as Caller, project.id, {
+    acceptDeployment(tx, { clock, config, secrets }, caller, project.id, {
       id,
       manifest,
       metadata: {},

@@ -11,6 +11,8 @@ import { type CircumstancesFleet, circumstancesOf, saysHowFarItIs } from "../cir
 import { insertNodeEvents } from "../events/store.ts";
 import { type ActionWords, nodeChange } from "./rules.ts";
 
+type ActionFleet = CircumstancesFleet & Pick<FleetView, "readRouting" | "readLink">;
+
 export type ActionOutcome = { node: Node } | { problem: string } | null;
 
 /** Two edges must not be taken out of rotation at once because each counted the other. */
@@ -22,18 +24,15 @@ const edgesLock = 5_207_311;
  */
 export async function actOnNode(
   tx: Db,
-  fleet: CircumstancesFleet & Pick<FleetView, "readRouting">,
+  fleet: ActionFleet,
   id: string,
   action: NodeAction,
   { words, confirm, now }: { words: ActionWords; confirm: boolean; now: Date },
 ): Promise<ActionOutcome> {
   const row = await lockNode(tx, id);
   if (row === undefined) return null;
-  // By a view that stands still, an edge with an old table is not behind: it would be let in, and send visitors to what is gone.
-  const isLetIn = row.role === "edge" && action === "uncordon";
-  const seen = isLetIn ? { ...fleet, ...(await fleet.readRouting()) } : fleet;
   const problem =
-    nodeActionProblem(action, await circumstancesOf(tx, seen, row)) ??
+    nodeActionProblem(action, await circumstancesOf(tx, await seenFor(action, fleet, row), row)) ??
     nodeAssentProblem(action, { ...(words.reason !== undefined && { reason: words.reason }), confirm });
   if (problem !== null) return { problem };
   const { set, events } = nodeChange(action, { ...row, takesItsTime: saysHowFarItIs(fleet, row.id) }, words, now);
@@ -44,6 +43,16 @@ export async function actOnNode(
   );
   await wakeFollowers(tx, node);
   return { node };
+}
+
+/** What cannot be taken back is decided by what etcd says: a view may stand still for seconds without its noticing. */
+async function seenFor(action: NodeAction, fleet: ActionFleet, { id, role }: Node): Promise<CircumstancesFleet> {
+  // An edge with an old table would not be behind: it would be let in, and send visitors to what is gone.
+  if (role === "edge" && action === "uncordon") return { ...fleet, ...(await fleet.readRouting()) };
+  if (action !== "force-fence") return fleet;
+  // A machine that is back would be given up, and refused for ever.
+  const link = await fleet.readLink(id);
+  return { ...fleet, nodeLink: () => link };
 }
 
 async function lockNode(tx: Db, id: string): Promise<Node | undefined> {

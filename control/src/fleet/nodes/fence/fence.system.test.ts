@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { until } from "../../../stores/etcd/testing.ts";
 import { keys } from "../../cluster/keys.ts";
+import { fleetView } from "../../view.ts";
+import { actOnNode } from "../actions/act.ts";
 import { startTestFleet, type TestFleet } from "../testing.ts";
 import { clearGone } from "./fence.ts";
 import { noteFenceRequired } from "./required.ts";
@@ -55,6 +57,24 @@ test("of a fenced node nothing is left that could speak for it, and what it may 
     .where("id", "=", stopped)
     .executeTakeFirstOrThrow();
   expect(task.desired).toBe("removed");
+});
+
+test("a machine that is back is not fenced by who has not heard of it yet", async () => {
+  const { etcd, fleet, api } = world;
+  const node = await world.newNode();
+  const view = fleetView(fleet, { memory: { hints: null }, etcd });
+  const behind = { ...view, nodeLink: () => ({ link: "unreachable", since: new Date(0) }) as const };
+  const words = { reason: "the rack burned" };
+  const fence = () =>
+    api.db
+      .transaction()
+      .execute((tx) => actOnNode(tx, behind, node.id, "force-fence", { words, confirm: true, now: new Date() }));
+  await world.put(keys.server(session.serverId), { serverId: session.serverId, startedAt: session.connectedAt });
+  await world.put(keys.nodeSession(node.id), session);
+  expect(await fence()).toMatchObject({ problem: expect.stringMatching(/drain it instead/) });
+  await etcd.txn({ guards: [], ops: [{ delete: { key: keys.nodeSession(node.id) } }] });
+  await until("its session to be gone", () => fleet.nodeSession(node.id) === null);
+  expect(await fence()).toMatchObject({ node: { lifecycle: "fenced" } });
 });
 
 test("of a removed edge nobody hears any more either", async () => {

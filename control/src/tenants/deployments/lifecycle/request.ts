@@ -13,7 +13,7 @@ const keyOf = (projectId: string) => `lifecycle/${projectId}`;
 
 /**
  * Queues stopping or starting what production serves, and has what is on its way there wait for a start, or not wait
- * any more; asking again while it is queued gives the same work. Needs the project locked. Throws STOP_UNAVAILABLE or
+ * any more; asking again while it is queued gives the same work, unless that has failed by now. Needs the project locked. Throws STOP_UNAVAILABLE or
  * START_UNAVAILABLE when there is nothing to do it to.
  */
 export async function requestLifecycle(
@@ -24,7 +24,7 @@ export async function requestLifecycle(
   const deployment = await tx
     .selectFrom("channel_state")
     .innerJoin("deployment", "deployment.id", "channel_state.deployment_id")
-    .select("deployment.id")
+    .select(["deployment.id", "deployment.error"])
     .where("channel_state.project_id", "=", projectId)
     .where("channel_state.channel", "=", "production")
     .where("channel_state.pr_number", "=", 0)
@@ -46,7 +46,20 @@ export async function requestLifecycle(
   const warnings = await warnOfOpen(tx, projectId, action);
   const payload = { projectId, action, deploymentId: deployment.id };
   const key = keyOf(projectId);
-  const waiting = await tx
+  // Work on a start that has come to nothing ends by what it says, and does nothing any more.
+  const isOver = action === "start" && deployment.error !== null;
+  const waiting = isOver ? null : await findWaiting(tx, key, payload);
+  // What an earlier start said is not what this one will say.
+  if (waiting === null && action === "start") {
+    await tx.updateTable("deployment").set({ error: null, held_at: null }).where("id", "=", deployment.id).execute();
+  }
+  const workId = waiting ?? (await enqueue(tx, { kind: "lifecycle", key, payload }));
+  return { deploymentId: deployment.id, workId, ...(warnings.length > 0 && { warnings }) };
+}
+
+/** The id of the work that does it, and has not ended. */
+async function findWaiting(tx: Db, key: string, payload: object): Promise<number | null> {
+  const work = await tx
     .selectFrom("work_item")
     .select("id")
     .where("kind", "=", "lifecycle")
@@ -55,12 +68,7 @@ export async function requestLifecycle(
     .where(sql<boolean>`payload = ${JSON.stringify(payload)}::jsonb`)
     .limit(1)
     .executeTakeFirst();
-  // What an earlier start said is not what this one will say.
-  if (waiting === undefined && action === "start") {
-    await tx.updateTable("deployment").set({ error: null, held_at: null }).where("id", "=", deployment.id).execute();
-  }
-  const workId = waiting?.id ?? (await enqueue(tx, { kind: "lifecycle", key, payload }));
-  return { deploymentId: deployment.id, workId, ...(warnings.length > 0 && { warnings }) };
+  return work?.id ?? null;
 }
 
 async function warnOfOpen(tx: Db, projectId: string, action: "stop" | "start"): Promise<string[]> {

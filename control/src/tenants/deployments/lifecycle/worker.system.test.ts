@@ -3,7 +3,6 @@ import { type Channel, manifestSchema } from "@svc/proto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { keys } from "../../../fleet/cluster/keys.ts";
 import { findChannelState, setChannelState } from "../../../fleet/routes/store.ts";
-import type { Caller } from "../../../http/caller.ts";
 import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import type { Project } from "../../../stores/db/tables.ts";
 import type { Etcd } from "../../../stores/etcd/index.ts";
@@ -47,18 +46,11 @@ const newReplica = (): Promise<Replica> =>
 
 async function deploy(channel: Channel, { warnings = [] as string[] } = {}): Promise<string> {
   const id = randomUUID();
-  const caller = {
-    userId: user.id,
-    emailVerified: true,
-    scopes: null,
-    projectIds: null,
-    tokenId: null,
-    kind: "session",
-  };
+  const caller = await api.callerOf(user);
   const manifest = { version: 2, app: { name: "Shop", type: "ssr" }, start: { command: "node server.js" } };
   const { clock, config, secrets } = api.context;
   await api.db.transaction().execute((tx) =>
-    acceptDeployment(tx, { clock, config, secrets }, caller as unknown as Caller, project.id, {
+    acceptDeployment(tx, { clock, config, secrets }, caller, project.id, {
       id,
       manifest: manifestSchema.parse(manifest),
       metadata: {},

@@ -2,7 +2,6 @@ import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { type Channel, manifestSchema } from "@svc/proto";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Caller } from "../../../http/caller.ts";
 import { type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import type { Project } from "../../../stores/db/tables.ts";
 import { type EtcdServer, startEtcd, testClient, until } from "../../../stores/etcd/testing.ts";
@@ -48,12 +47,12 @@ const newReplica = (): Promise<Replica> =>
 
 async function deploy(names: string[], channel: Channel, prNumber: number | null = null): Promise<string> {
   const id = randomUUID();
-  const caller = { userId: user.id, emailVerified: true, scopes: null, projectIds: null, tokenId: null };
+  const caller = await api.callerOf(user);
   const { clock, config, secrets } = api.context;
   const jobs = names.map((name) => ({ name, schedule: "0 0 1 1 *", command: "node job.js" }));
   const app = { name: "Shop", type: "ssr" };
   await api.db.transaction().execute((tx) =>
-    acceptDeployment(tx, { clock, config, secrets }, caller as unknown as Caller, project.id, {
+    acceptDeployment(tx, { clock, config, secrets }, caller, project.id, {
       id,
       manifest: manifestSchema.parse({ version: 2, app, start: { command: "node server.js" }, jobs }),
       metadata: {},

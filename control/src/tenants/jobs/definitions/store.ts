@@ -37,6 +37,8 @@ export const listRetiredJobs = (tx: Db, place: JobPlace): Promise<Job[]> =>
     .where("channel", "=", place.channel)
     .where("pr_number", "=", place.pr_number ?? 0)
     .where("retired_at", "is not", null)
+    .orderBy("id")
+    .forUpdate()
     .execute();
 
 const columnsOf = ({ enabled, timeoutSeconds, schedule, timezone, retries, overlap }: Definition) => ({

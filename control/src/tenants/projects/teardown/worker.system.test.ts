@@ -210,7 +210,7 @@ describe("what a node tells of a task while its project is deleted", () => {
       .returning("id")
       .executeTakeFirstOrThrow();
     const taskId = await insertTask(db, deployment, task, { replica: 0 });
-    await db.updateTable("task").set({ node_id: nodeId }).where("id", "=", taskId).execute();
+    await db.updateTable("task").set({ node_id: nodeId, reaped_at: now() }).where("id", "=", taskId).execute();
     const sample = create(SampleSchema, { placementId: taskId, at: now().toISOString(), cpuPercent: 1 });
     return {
       erase: (tx: Db) => deleteRows(tx, project.id),
@@ -226,12 +226,12 @@ describe("what a node tells of a task while its project is deleted", () => {
       },
     };
   }
-  type Act = (tx: Db) => Promise<void>;
+  type Act = (tx: Db) => Promise<unknown>;
 
   /** Does `first`, and before that counts lets `second` begin, which comes to its end or has to wait. */
   async function during(first: Act, second: Act): Promise<void> {
     let ended = false;
-    let other = Promise.resolve();
+    let other: Promise<unknown> = Promise.resolve();
     await db.transaction().execute(async (tx) => {
       await first(tx);
       other = db
@@ -261,7 +261,7 @@ test("how a job's run ended is written down before its project is deleted, or no
   const { id } = await newJobRun(db, job, { status: "running" });
   const of = { project_id: project.id, owner_kind: "job", owner_id: id, kind: "job" } as const;
   const attempt = await insertRun(db, { ...of, number: 1, node_id: randomUUID() });
-  let erased = Promise.resolve();
+  let erased: Promise<unknown> = Promise.resolve();
   await db.transaction().execute(async (tx) => {
     await lockJob(tx, job.id);
     erased = db.transaction().execute((other) => deleteRows(other, project.id));
@@ -277,6 +277,19 @@ test("how a job's run ended is written down before its project is deleted, or no
   expect(await db.selectFrom("job_run").select("id").where("project_id", "=", project.id).execute()).toEqual([]);
 });
 
+test("nothing is deleted while a task is there that was made at the last moment", async () => {
+  const project = await api.newProject(user);
+  const deployment = await api.newDeployment(project, { status: "building" });
+  const taskId = await insertTask(db, deployment, task, { replica: 0 });
+  const erase = () => db.transaction().execute((tx) => deleteRows(tx, project.id));
+  expect(await erase()).toBe(false);
+  const rows = db.selectFrom("task").select("id").where("project_id", "=", project.id);
+  expect(await rows.execute()).toEqual([{ id: taskId }]);
+  await db.updateTable("task").set({ reaped_at: now() }).where("id", "=", taskId).execute();
+  expect(await erase()).toBe(true);
+  expect(await rows.execute()).toEqual([]);
+});
+
 test("the samples of a project go without a look at those of others", async () => {
   const project = await api.newProject(user);
   const deployment = await api.newDeployment(project, { status: "superseded" });
@@ -284,6 +297,7 @@ test("the samples of a project go without a look at those of others", async () =
     await insertTask(db, deployment, task, { replica: 0 }),
     await insertTask(db, deployment, task, { replica: 1 }),
   ];
+  await db.updateTable("task").set({ reaped_at: now() }).where("id", "in", ids).execute();
   for (const id of ids)
     await sql`insert into resource_sample
       select ${id}, ${project.id}, now() - n * interval '1 min', 1, 1, 1 from generate_series(1, 100) as n`.execute(db);

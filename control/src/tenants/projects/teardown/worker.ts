@@ -51,7 +51,8 @@ export function teardownWorker(deps: TeardownDeps): WorkHandler {
       const hasBranches = (await listBranches(db, projectId)).length > 0;
       if (!isOff || hasBranches || !(await isOutOfRegistry(deps, projectId)))
         return { retryAfterMs: recheckAfterMs(item.ageMs), refund: true };
-      await db.transaction().execute((tx) => deleteRows(tx, projectId));
+      const isDeleted = await db.transaction().execute((tx) => deleteRows(tx, projectId));
+      if (!isDeleted) return { retryAfterMs: recheckAfterMs(item.ageMs), refund: true };
       // Agents also ask by themselves.
       await announceGone(db, projectId);
       log.info({ projectId, to: "deleted" }, "project");
@@ -126,13 +127,18 @@ async function isOutOfRegistry({ db, collector }: TeardownDeps, projectId: strin
  * Deletes all that belongs to a project. What refers to it by a foreign key goes with its row. Kept by intent: audit,
  * which outlives what it tells of, and what is only counted or remembered for a day (accepted deployments, answered
  * requests). Volumes and copies of its databases, and what is known of those, stay until nodes have removed them: without
- * passwords, and nobody brings them back.
+ * passwords, and nobody brings them back. False, and nothing is deleted: a task was made since there was none that is not over, and
+ * without its row nobody would take its container away.
  */
-export async function deleteRows(tx: Db, projectId: string): Promise<void> {
+export async function deleteRows(tx: Db, projectId: string): Promise<boolean> {
   // What is written for a deployment or a task holds its row: from here on nothing is added to what is deleted below.
   await sql`select from project where id = ${projectId} for update`.execute(tx);
   await sql`select from deployment where project_id = ${projectId} order by number desc for update`.execute(tx);
-  await sql`select from task where project_id = ${projectId} order by epoch for update`.execute(tx);
+  const { rows: tasks } = await sql<{ isOver: boolean }>`
+    select reaped_at is not null as "isOver" from task where project_id = ${projectId} order by epoch for update`.execute(
+    tx,
+  );
+  if (tasks.some(({ isOver }) => !isOver)) return false;
   // In the order in which the end of a job's run is written down.
   await sql`select from job where project_id = ${projectId} order by id for update`.execute(tx);
   await sql`select from job_run where project_id = ${projectId} order by number for update`.execute(tx);
@@ -152,4 +158,5 @@ export async function deleteRows(tx: Db, projectId: string): Promise<void> {
   await forgetSecretsOf(tx, projectId);
   await tx.deleteFrom("channel_state").where("project_id", "=", projectId).execute();
   await tx.deleteFrom("project").where("id", "=", projectId).execute();
+  return true;
 }

@@ -23,8 +23,9 @@ export function requestLifecycle(
   }
   const key = `lifecycle/${projectId}`;
   const payload: LifecyclePayload = { projectId, action, deploymentId: row.id };
+  const isOver = action === "start" && row.error !== null;
   const waiting = [...tables.work.items.values()].find(
-    (item) => item.key === key && isSame(item.payload as LifecyclePayload, payload),
+    (item) => !isOver && item.key === key && isSame(item.payload as LifecyclePayload, payload),
   );
   if (waiting === undefined && action === "start") Object.assign(row, { heldAt: null, error: null });
   return { deploymentId: row.id, workId: waiting?.id ?? tables.work.add(tx, { kind: "lifecycle", key, payload }) };
