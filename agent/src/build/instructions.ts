@@ -66,12 +66,19 @@ function readDirectives(source: readonly string[]): { directives: Map<string, st
   const directives = new Map<string, string>();
   let count = 0;
   for (const line of source) {
-    const match = /^\s*#\s*([a-zA-Z][a-zA-Z0-9]*)\s*=\s*(.+?)\s*$/.exec(line);
+    const match = /^#\s*([a-zA-Z][a-zA-Z0-9]*)\s*=\s*(.+)$/.exec(line.trim());
     if (match === null) break;
     count += 1;
     directives.set((match[1] ?? "").toLowerCase(), match[2] ?? "");
   }
   return { directives, count };
+}
+
+/** By hand: an expression would look through the same blanks once for each of them. */
+function withoutBlanksBehind(text: string): string {
+  let end = text.length;
+  while (text[end - 1] === " " || text[end - 1] === "\t") end -= 1;
+  return text.slice(0, end);
 }
 
 const isComment = (line: string): boolean => /^\s*#/.test(line);
@@ -93,7 +100,7 @@ function joinContinued(
       continue;
     }
     const part = isFirst ? line.trimStart() : line;
-    const body = part.replace(/[ \t]+$/, "");
+    const body = withoutBlanksBehind(part);
     if (!body.endsWith(escapeMark)) return { text: (text + body).trimStart(), next: next + 1 };
     // Engines differ in whether two of them continue a line.
     if (body.endsWith(escapeMark + escapeMark))

@@ -93,6 +93,16 @@ test("where the engine keeps files does not show", () => {
   expect(follow(vertexes({ error })).failed?.error).toBe("lstat /nosuch.txt: no such file or directory");
 });
 
+test("a command that is made to take long stops nobody for long", () => {
+  const before = process.cpuUsage();
+  follow(
+    vertexes({ name: `[2/2] RUN ${"--mount=".repeat(16_000)}` }),
+    vertexes({ error: `process "${"/overlay2/fs".repeat(10_000)}" failed` }),
+  );
+  const { user, system } = process.cpuUsage(before);
+  expect((user + system) / 1000).toBeLessThan(5_000);
+});
+
 /** Steps of a generated Dockerfile, of which the log is to have the install command alone. */
 const generated = (...traces: BuildTrace[]) => {
   const progress = createBuildProgress([]);

@@ -123,13 +123,19 @@ export function createBuildProgress(secrets: readonly string[], basesPrefix = ""
   };
 }
 
+const nameLengthMax = 8_192;
+
 /** What is around a command; the engine tells it without the backslashes that a JSON text has before quotes. */
 const beforeCommand = ['RUN ["/bin/sh","-c","', `RUN ["/bin/sh","-c","${withEnv}","`] as const;
 const afterCommand = '"]';
 
 /** `[build 4/8] RUN --mount=… ["/bin/sh","-c","npm ci"]` as a person would say it: `RUN npm ci`. */
 function stepTitle(name: string): string {
-  const title = name.replace(/^\[[^\]]*\d+\/\d+\]\s*/, "").replaceAll(/--mount=\S+\s+/g, "");
+  // Of a command that is longer than this nobody reads the title to its end.
+  const title = name
+    .slice(0, nameLengthMax)
+    .replace(/^\[[^\]]*\d+\/\d+\]\s*/, "")
+    .replaceAll(/--mount=\S+\s+/g, "");
   const before = beforeCommand.findLast((text) => title.startsWith(text));
   if (before === undefined || !title.endsWith(afterCommand)) return title;
   return `RUN ${unescaped(title.slice(before.length, -afterCommand.length))}`;
@@ -145,8 +151,21 @@ function unescaped(text: string): string {
 }
 
 /** Where the engine keeps a stage's files says nothing to the person who deployed. */
-const withoutHostPaths = (text: string): string =>
-  text.replaceAll(
-    /\/\S*\/(?:overlay2|snapshots|executor|buildkit-mount\d*)(?:\/[^/\s]+)*?\/(?:merged|fs|diff|rootfs)(?=\/)/g,
-    "",
-  );
+const withoutHostPaths = (text: string): string => text.replaceAll(/\/\S+/g, withoutStage);
+
+const keptAt = /^(?:overlay2|snapshots|executor|buildkit-mount\d*)$/;
+const stages = new Set(["merged", "fs", "diff", "rootfs"]);
+
+/** `/var/lib/…/overlay2/…/merged/app/a` as `/app/a`. Part by part: the text is a stranger's command, and may be full of such parts. */
+function withoutStage(path: string): string {
+  const parts = path.split("/");
+  /** The first directory of a stage behind the part that is looked at, without an empty part between. */
+  let stage: number | null = null;
+  for (let at = parts.length - 2; at > 0; at -= 1) {
+    const part = parts[at] ?? "";
+    if (stage !== null && at > 1 && keptAt.test(part)) return `/${parts.slice(stage + 1).join("/")}`;
+    if (stages.has(part)) stage = at;
+    else if (part === "") stage = null;
+  }
+  return path;
+}

@@ -131,10 +131,18 @@ export function createStepLimiter(options: {
     });
   };
 
+  /** The same without an end: what fails is looked at again by the next scan. */
+  const meetSafely = (directory: string): void => {
+    meet(directory).catch((cause: unknown) => {
+      known.delete(directory);
+      log.warn({ step: basename(directory), reason: String(cause) }, "a build step could not be looked at");
+    });
+  };
+
   const scan = async (): Promise<void> => {
     const present = (await Promise.all((await stateDirectories()).map(listPaths))).flat();
     for (const path of known) if (!present.includes(path)) known.delete(path);
-    for (const path of present) void meet(path);
+    for (const path of present) meetSafely(path);
   };
 
   /** Listens for new containers as long as a group is open; looks around as well, since an event can be lost. */
@@ -143,7 +151,7 @@ export function createStepLimiter(options: {
     const watchers: FSWatcher[] = [];
     for (const directory of await stateDirectories()) {
       const watcher = watch(directory, { persistent: false }, (_, name) => {
-        if (name !== null) void meet(join(directory, name));
+        if (name !== null) meetSafely(join(directory, name));
       });
       watcher.on("error", (cause) =>
         log.warn({ directory, reason: String(cause) }, "build steps are only scanned for"),

@@ -157,6 +157,7 @@ test.each([
   },
   { when: "the engine would fetch, in quotes", text: 'FROM a\nADD "https://x.test/y" /x', says: "ADD does not fetch" },
   { when: "the engine would clone", text: "FROM a\nADD git@x.test:y.git /x", says: "ADD does not fetch" },
+  { when: "the engine would clone over ssh", text: "FROM a\nADD a@a@x.test:y /x", says: "ADD does not fetch" },
   { when: "the exec form would fetch", text: 'FROM a\nADD ["HTTP://x.test/y", "/x"]', says: "ADD does not fetch" },
   { when: "a name ends in a dot", text: `ARG A=localhost.\nFROM \${A}:4500/x`, says: "is not a registry host" },
   { when: "it starts from an IPv6 address", text: "FROM [::1]:5000/x", says: "is not a registry host" },
@@ -468,4 +469,15 @@ test("whatever is written as the options of a mount, the engine is told none but
     expect(text.split("\n")[1]).toMatch(plain);
   }
   expect(taken).toBeGreaterThan(100);
+});
+
+test.each([
+  { what: "blanks in a line", text: `FROM a\nRUN ${" ".repeat(500_000)}x` },
+  { what: "blanks in a directive", text: `# a=b${" ".repeat(500_000)}x\nFROM a` },
+  { what: "marks in a source", text: `FROM a\nADD ${"a@".repeat(250_000)} /x` },
+])("many $what stop nobody for long", ({ text }) => {
+  const before = process.cpuUsage();
+  rewrite(text);
+  const { user, system } = process.cpuUsage(before);
+  expect((user + system) / 1000).toBeLessThan(5_000);
 });

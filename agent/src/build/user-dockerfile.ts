@@ -251,9 +251,7 @@ function rewriteAdd({ flags, rest, documents }: Instruction): Done {
   const list = parseJsonList(rest);
   const words = list ?? rest.split(/[\t\v\f\r ]+/).filter((word) => word !== "");
   const sources = words.slice(0, -1);
-  const remote = sources.find((word) =>
-    /^["'\\]*(?:[a-z][a-z0-9+.-]*:\/\/|[^/\s]+@[^/\s]+:|github\.com\/)/i.test(word),
-  );
+  const remote = sources.find(isRemote);
   if (remote !== undefined) {
     return {
       refuse: `ADD does not fetch ${remote.slice(0, 200)} here. Fetch it in a RUN step, or put it in the project.`,
@@ -271,6 +269,16 @@ function rewriteAdd({ flags, rest, documents }: Instruction): Done {
   );
   const all = [...local, ...words.slice(-1)];
   return { text: join("COPY", flags, list === null ? all.join(" ") : JSON.stringify(all)) };
+}
+
+/** `https://…`, `git@host:…`, `github.com/…`. */
+function isRemote(word: string): boolean {
+  const bare = word.replace(/^["'\\]+/, "");
+  if (/^[a-z][a-z0-9+.-]*:\/\/|^github\.com\//i.test(bare)) return true;
+  const [host = ""] = bare.split(/[/\s]/, 1);
+  const at = host.indexOf("@");
+  // Something in front, and something between the two.
+  return at > 0 && host.indexOf(":", at + 2) > 0;
 }
 
 function rewriteCopy({ flags, rest }: Instruction, context: Context): Done {

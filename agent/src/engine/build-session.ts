@@ -90,20 +90,23 @@ function answer(stream: ServerHttp2Stream, path: string, secrets: ReadonlyMap<st
     else chunks.push(chunk);
   });
   stream.on("end", () => {
-    switch (path) {
-      case checkHealth:
-        // SERVING. The engine drops a session that does not say so every second.
-        return reply(stream, new BinaryWriter().uint32(8).int32(1).finish());
-      case getSecret: {
-        const secret = secrets.get(readSecretId(Buffer.concat(chunks)));
-        return secret === undefined
-          ? refuse(stream, notFound)
-          : reply(stream, new BinaryWriter().uint32(10).bytes(secret).finish());
-      }
-      default:
-        return refuse(stream, unimplemented);
+    // Whoever asked may have called it off in the same breath.
+    if (stream.destroyed || stream.closed) return;
+    try {
+      respond(stream, path, Buffer.concat(chunks), secrets);
+    } catch {
+      // What cannot be read, or answered any more, has to end nothing but itself.
+      stream.destroy();
     }
   });
+}
+
+function respond(stream: ServerHttp2Stream, path: string, request: Buffer, secrets: ReadonlyMap<string, Buffer>): void {
+  const secret = path === getSecret ? secrets.get(readSecretId(request)) : undefined;
+  // SERVING. The engine drops a session that does not say so every second.
+  if (path === checkHealth) reply(stream, new BinaryWriter().uint32(8).int32(1).finish());
+  else if (secret !== undefined) reply(stream, new BinaryWriter().uint32(10).bytes(secret).finish());
+  else refuse(stream, path === getSecret ? notFound : unimplemented);
 }
 
 /** The first field of a request behind the five bytes in front of every message. */

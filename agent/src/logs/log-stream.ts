@@ -1,6 +1,7 @@
 import { plural } from "@svc/proto";
 import { limits } from "@svc/proto/limits";
 import type { Clock } from "@svc/runtime/clock";
+import { onAbort } from "@svc/runtime/on-abort";
 import { pause } from "@svc/runtime/sleep";
 import type { Log } from "../log.ts";
 
@@ -140,8 +141,9 @@ export function openLogStream(options: {
     }
   };
 
-  signal.addEventListener("abort", () => wake(), { once: true });
-  const done = deliver();
+  // The signal outlives the streams, of which there are thousands.
+  const leave = onAbort(signal, () => wake());
+  const done = deliver().finally(leave);
 
   return {
     write(text) {

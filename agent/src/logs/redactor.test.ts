@@ -50,3 +50,15 @@ test("a long text with many values takes no time to speak of", () => {
   const { user, system } = process.cpuUsage(before);
   expect((user + system) / 1000).toBeLessThan(5_000);
 });
+
+test.each([
+  { what: "values that begin in each other", values: ["abcdef", `f${"abcdef".repeat(5_000)}`], text: "abcdef" },
+  { what: "a value that almost begins everywhere", values: [`${"a".repeat(32_000)}b`], text: "aaaaaa" },
+])("$what stop nobody for long", ({ values, text }) => {
+  const before = process.cpuUsage();
+  const redactor = createRedactor(values);
+  for (let piece = 0; piece < 20; piece += 1) redactor.push(text.repeat(10_000));
+  redactor.end();
+  const { user, system } = process.cpuUsage(before);
+  expect((user + system) / 1000).toBeLessThan(5_000);
+});
