@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { join } from "node:path";
 import { createClient } from "@connectrpc/connect";
 import { EdgeService } from "@svc/proto/edge";
-import { sleep } from "@svc/runtime/sleep";
+import { pause, sleep } from "@svc/runtime/sleep";
 import { systemClock as clock, systemRandom as random } from "@svc/runtime/system";
 import { version } from "@svc/runtime/version";
 import { createPulse } from "@svc/telemetry";
@@ -39,6 +39,8 @@ export interface Router extends AsyncDisposable {
 }
 
 const tokenAgainMs = 5000;
+/** After a failure that is nobody's word, such as one of the disk. */
+const followAgainMs = 10_000;
 /** One round of counting requests, of which a disk may make something long. */
 const turnWithinMs = 120_000;
 
@@ -149,32 +151,38 @@ async function followControl(
   follow: (link: ControlLink, signal: AbortSignal) => Promise<void>,
 ): Promise<void> {
   const dir = join(config.dir, "identity");
-  try {
-    while (!signal.aborted) {
-      const identity = (await loadIdentity(dir)) ?? (await enroll(config, dir, signal, log));
-      await using link = openControlLink({
-        ...{ clock, random, dir, identity, linkUrls: config.linkUrls, onIdentity, log },
-        connect: createTransport,
-      });
-      const over = new AbortController();
-      const within = AbortSignal.any([signal, over.signal]);
-      const returning = returnAnew(config, dir, within, log).then((isAnother) => {
-        if (isAnother) over.abort();
-      });
-      try {
-        await follow(link, within);
-      } catch (cause) {
-        if (!(cause instanceof FencedError)) throw cause;
-        log.error({ reason: cause.message }, "this edge was fenced: it serves what it has, and needs a new token");
-        await onFenced();
-        await forgetIdentity(dir);
-      } finally {
-        over.abort();
-        await returning;
-      }
+  const followOnce = async (): Promise<void> => {
+    const identity = (await loadIdentity(dir)) ?? (await enroll(config, dir, signal, log));
+    await using link = openControlLink({
+      ...{ clock, random, dir, identity, linkUrls: config.linkUrls, onIdentity, log },
+      connect: createTransport,
+    });
+    const over = new AbortController();
+    const within = AbortSignal.any([signal, over.signal]);
+    const returning = returnAnew(config, dir, within, log).then((isAnother) => {
+      if (isAnother) over.abort();
+    });
+    try {
+      await follow(link, within);
+    } catch (cause) {
+      if (!(cause instanceof FencedError)) throw cause;
+      log.error({ reason: cause.message }, "this edge was fenced: it serves what it has, and needs a new token");
+      await onFenced();
+      await forgetIdentity(dir);
+    } finally {
+      over.abort();
+      await returning;
     }
-  } catch (err) {
-    if (!signal.aborted) log.error({ err }, "this edge does not follow control");
+  };
+  while (!signal.aborted) {
+    try {
+      await followOnce();
+    } catch (err) {
+      if (signal.aborted) return;
+      // Such as a disk that is full: nobody restarts a router that serves.
+      log.error({ err }, "this edge does not follow control, and tries again");
+      await pause(clock, followAgainMs, signal);
+    }
   }
 }
 
@@ -184,16 +192,21 @@ async function followControl(
  */
 async function returnAnew(config: Config, dir: string, signal: AbortSignal, log: Log): Promise<boolean> {
   const { enrollUrls, bootstrapTokenFile: tokenFile } = config;
-  try {
-    const about = { dir, enrollUrls, tokenFile, proposedName: proposedName() };
-    const next = await nextIdentity({ clock, random, ...about, signal, log });
-    if (next === null) return false;
-    await takeNextIdentity(dir);
-    return true;
-  } catch (err) {
-    log.error({ err }, "this edge cannot come back yet: restart its router");
-    return false;
+  const about = { dir, enrollUrls, tokenFile, proposedName: proposedName() };
+  let hasNext = false;
+  while (!signal.aborted) {
+    try {
+      hasNext ||= (await nextIdentity({ clock, random, ...about, signal, log })) !== null;
+      if (!hasNext) return false;
+      await takeNextIdentity(dir);
+      return true;
+    } catch (err) {
+      if (signal.aborted) return false;
+      log.error({ err }, "this edge cannot come back yet, and tries again");
+      await pause(clock, followAgainMs, signal);
+    }
   }
+  return false;
 }
 
 async function enroll(config: Config, dir: string, signal: AbortSignal, log: Log): Promise<Identity> {

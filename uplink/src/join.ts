@@ -56,13 +56,15 @@ export async function joinCluster(options: {
   const { clock, random, dir, signal, log } = options;
   const known = await loadIdentity(dir);
   if (known !== null) return known;
-  const pending = await pendingRequest(dir);
+  let pending: KeyAndRequest | null = null;
   const endpoints = createEndpoints(options.enrollUrls, random);
   for (let failures = 1; ; failures += 1) {
     signal.throwIfAborted();
     const enrollUrl = endpoints.current();
     await options.prepare?.();
     try {
+      // A disk that is full takes it once there is room.
+      pending ??= await pendingRequest(dir);
       const identity = await joinOnce({ ...options, enrollUrl }, pending);
       await saveIdentity(dir, identity);
       await rm(join(dir, pendingFile), { force: true });

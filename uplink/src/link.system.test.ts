@@ -1,7 +1,7 @@
 // The x509 library registers its classes through this polyfill, so it has to come first.
 import "reflect-metadata";
 import { createHash, webcrypto } from "node:crypto";
-import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, rm, stat } from "node:fs/promises";
 import { connect, createSecureServer, type Http2SecureServer, type ServerHttp2Session } from "node:http2";
 import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -26,6 +26,7 @@ import { certificateLife } from "./certificate.ts";
 import { createEndpoints } from "./endpoints.ts";
 import { loadIdentity } from "./identity.ts";
 import { JoinRefusedError, joinCluster } from "./join.ts";
+import type { LinkLog } from "./log.ts";
 import { renewLoop } from "./renew.ts";
 import { runSession } from "./session.ts";
 import { controlName, createTransport } from "./transport.ts";
@@ -172,7 +173,7 @@ afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-function enrol(changes: { caSha256?: string; urls?: string[] } = {}) {
+function enrol(changes: { caSha256?: string; urls?: string[]; log?: LinkLog } = {}) {
   return joinCluster({
     clock,
     random,
@@ -181,7 +182,7 @@ function enrol(changes: { caSha256?: string; urls?: string[] } = {}) {
     token: `svcn1.c1.${changes.caSha256 ?? authority.caSha256}.t1.${"0".repeat(32)}`,
     proposedName: "one",
     signal: stop.current.signal,
-    log: quiet,
+    log: changes.log ?? quiet,
   });
 }
 
@@ -200,6 +201,16 @@ test("a lost reply is repeated with the same key", async () => {
   await enrol();
   expect(control.requests).toHaveLength(3);
   expect(new Set(control.requests.map((csr) => csr.toString("hex"))).size).toBe(1);
+});
+
+test("a disk that takes nothing is waited for", async () => {
+  const inTheWay = join(dir, "enrolment.json");
+  await mkdir(inTheWay);
+  let failures = 0;
+  const joining = enrol({ log: { ...quiet, warn: () => void (failures += 1) } });
+  await until(() => failures > 0);
+  await rm(inTheWay, { recursive: true });
+  expect(await joining).toMatchObject({ id: "n1" });
 });
 
 test("a server with another CA never sees the token", async () => {

@@ -39,6 +39,7 @@ import { createWork, runWork } from "./work.ts";
 
 /** Longer than any call on a connection that another one has replaced. */
 const callsEndMs = 60_000;
+const returnAgainMs = 10_000;
 /** A survey every half minute, each of whose calls to the engine has its deadline. */
 const turnWithinMs = 300_000;
 
@@ -184,12 +185,21 @@ export async function runNode(options: {
   }).then(async (next) => {
     if (next === null) return;
     log.warn({ next: next.id }, "the node that this was is gone: removing everything that it ran here");
-    await clearNode({ placements, databases, engine }, signal);
-    if (signal.aborted) return;
-    await rememberFormer(config.dir, identity.id);
-    await takeNextIdentity(config.dir);
-    replaced = true;
-    over.abort();
+    while (!signal.aborted) {
+      try {
+        await clearNode({ placements, databases, engine }, signal);
+        if (signal.aborted) return;
+        await rememberFormer(config.dir, identity.id);
+        await takeNextIdentity(config.dir);
+        replaced = true;
+        return over.abort();
+      } catch (cause) {
+        if (signal.aborted) return;
+        // All of it may be repeated; left half done, this would be nobody until somebody looked.
+        log.error({ reason: String(cause) }, "this node cannot come back yet, and tries again");
+        await pause(clock, returnAgainMs, signal);
+      }
+    }
   });
   background.push(
     returning.catch((cause: unknown) =>

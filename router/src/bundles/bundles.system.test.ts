@@ -21,7 +21,20 @@ afterEach(() => rm(dir, { recursive: true, force: true }));
 
 describe("unpack", () => {
   const put = (archive: Buffer | Readable) =>
-    unpack(archive instanceof Readable ? archive : Readable.from([archive]), dir, forever);
+    unpack(archive instanceof Readable ? archive : Readable.from([archive]), dir, forever, async () => {});
+
+  test("stops where the disk gets full meanwhile, however little came in", async () => {
+    let asked = 0;
+    const requireRoom = async () => {
+      asked += 1;
+      if (asked > 2) throw new Error("the edge has too little disk space");
+    };
+    const zeros = "\0".repeat(8 * 2 ** 20);
+    const bundle = await filesBundle(Object.fromEntries(Array.from({ length: 12 }, (_, at) => [`${at}.bin`, zeros])));
+    expect(bundle.length).toBeLessThan(2 ** 20);
+    await expect(unpack(Readable.from([bundle]), dir, forever, requireRoom)).rejects.toThrow("too little disk space");
+    expect((await readdir(dir)).length).toBeLessThan(6);
+  });
 
   test("writes files and directories, readable by all and writable by us", async () => {
     await put(

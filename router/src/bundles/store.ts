@@ -61,20 +61,21 @@ export async function openBundleStore(dir: string, log: Log, bounds: BundleBound
   const uses = await readUses(usesFile, log);
   let lastInUse: ReadonlyMap<string, ReadonlySet<string>> = new Map();
 
+  async function requireRoom(): Promise<void> {
+    const { bavail, bsize } = await statfs(dir);
+    if (bavail * bsize < freeBytesMin) throw new Error("the edge has too little disk space");
+  }
+
   return {
     immutablesDir,
     has: (name) => present.has(name),
     hasRules: (name) => ruled.has(name),
     async add(name, archive, signal) {
-      const { bavail, bsize } = await statfs(dir);
-      if (bavail * bsize < freeBytesMin) {
-        archive.destroy();
-        throw new Error("the edge has too little disk space");
-      }
       const temporary = join(dir, `.${name}.${randomBytes(6).toString("hex")}`);
       await mkdir(temporary, { mode: 0o755 });
       try {
-        await unpack(archive, temporary, signal);
+        // While it is written as well: nobody knows what comes out of it, and others are unpacked beside it.
+        await unpack(archive, temporary, signal, requireRoom);
         await placeImmutables(temporary, immutablesDir, name);
         await rename(temporary, join(dir, name));
       } catch (cause) {

@@ -21,12 +21,18 @@ const syncsAtOnce = 16;
  * Unpacks a gzipped tar into `dir`, which is empty. Everything is on disk when it returns, and the whole
  * archive was read, so a digest that its stream checks at the end was checked.
  *
+ * @param requireRoom throws when nothing more may be written; asked before anything is, and now and then
  * @throws BundleRefusedError for an archive that is no whole tar, or has a name, type or size that is not allowed
  */
-export async function unpack(archive: Readable, dir: string, signal: AbortSignal): Promise<void> {
+export async function unpack(
+  archive: Readable,
+  dir: string,
+  signal: AbortSignal,
+  requireRoom: () => Promise<void>,
+): Promise<void> {
   const tar = createTarReader();
   const writeAll = async (chunks: AsyncIterable<Uint8Array>): Promise<void> => {
-    await using writer = createWriter(dir);
+    await using writer = createWriter(dir, requireRoom);
     for await (const chunk of chunks)
       for (const part of tar.read(chunk))
         await ("header" in part ? writer.begin(part.header) : writer.write(part.content));
@@ -56,13 +62,26 @@ function bounded(): Transform {
   });
 }
 
+/** How much is written between two looks at the room: three bundles at once leave most of what is kept free. */
+const roomEveryBytes = 16 * 1024 ** 2;
+/** What a file takes that has nothing in it. */
+const entryBytes = 4_096;
+
 /** Writes the entries of one bundle, each as it comes. Disposing closes whatever is open, also after a failure. */
-function createWriter(dir: string) {
+function createWriter(dir: string, requireRoom: () => Promise<void>) {
   const directories = new Set<string>([dir]);
   const syncs: Promise<void>[] = [];
   let entries = 0;
   let contentBytes = 0;
   let current: { file: FileHandle; hash: Hash } | null = null;
+
+  let unlookedBytes = roomEveryBytes;
+  const take = async (bytes: number): Promise<void> => {
+    unlookedBytes += bytes;
+    if (unlookedBytes < roomEveryBytes) return;
+    await requireRoom();
+    unlookedBytes = 0;
+  };
 
   /** Ends the file under way. Its way to the disk goes on when this returns. */
   async function endFile(): Promise<void> {
@@ -90,12 +109,14 @@ function createWriter(dir: string) {
       if ("problem" in place) throw new BundleRefusedError(`the bundle holds ${place.problem}`);
       if (place.kind === "hidden") return;
       const { kind, segments } = place;
+      await take(entryBytes);
       await makeDirectories(dir, kind === "directory" ? segments : segments.slice(0, -1), directories);
       if (kind === "file") current = { file: await create(join(dir, ...segments)), hash: createHash("sha256") };
     },
     /** Content of what was begun last; of what is hidden it goes nowhere. */
     async write(content: Uint8Array): Promise<void> {
       if (current === null) return;
+      await take(content.length);
       current.hash.update(content);
       await current.file.writeFile(content);
     },
