@@ -20,7 +20,9 @@ else await startNewerNode();
 async function start() {
   delete process.env.SVC_NODE_RESTARTED;
   const module = await import("node:module");
-  const cache = process.env.XDG_CACHE_HOME || join(homedir(), ".cache");
+  // A relative path is ignored, as XDG has it: the cache would be in the project, and be deployed with it.
+  const base = process.env.XDG_CACHE_HOME;
+  const cache = base?.startsWith("/") ? base : join(homedir(), ".cache");
   module.enableCompileCache(join(cache, "svc"));
   const program = isSourceTree ? sources : join(here, "..", "dist", "main.mjs");
   const { main } = await import(pathToFileURL(program).href);

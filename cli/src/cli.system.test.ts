@@ -251,6 +251,21 @@ describe.concurrent("with --json, stdout is one envelope", () => {
   });
 });
 
+test.each(["--foo", "-x", "--foo --help"])("svc %s is no request for help", async (line) => {
+  await using directory = await aDirectory();
+  const ended = await svc([...line.split(" "), "--json"], { cwd: directory.path });
+  expect(envelopeOf(ended)).toMatchObject({ ok: false, error: { code: "CLI_INVALID_USAGE" } });
+  expect(ended.status).toBe(2);
+});
+
+test("a proxy of the environment that is none ends a command with a word of it", async () => {
+  await using directory = await aDirectory();
+  const env = { HTTPS_PROXY: "ftp://proxy.test", SVC_TOKEN: "svc_abcdefgh", SVC_API_URL: "https://svc.example.test" };
+  const ended = await svc(["whoami", "--json"], { cwd: directory.path, env });
+  expect(envelopeOf(ended)).toMatchObject({ error: { code: "CLI_INVALID_USAGE" } });
+  expect({ status: ended.status, stderr: ended.stderr }).toEqual({ status: 2, stderr: "" });
+});
+
 test.each([["--version"], ["-V"], ["-v"], ["version"]])("svc %s says which version it is", async (word) => {
   await using directory = await aDirectory();
   expect((await svc([word], { cwd: directory.path })).stdout).toMatch(/^\d+\.\d+\.\d+\S*\n$/);

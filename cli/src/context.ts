@@ -187,7 +187,8 @@ export function createRun(surroundings: Surroundings): Run {
     followed: () => followed,
     platformVersion: () => platformVersion,
     close: async () => {
-      await (await http)?.close();
+      // One that never came to be has told so already.
+      await (await http?.catch(() => null))?.close();
     },
   };
 }

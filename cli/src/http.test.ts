@@ -47,6 +47,15 @@ test("a proxy of the environment is not asked about this machine", async () => {
   });
 });
 
+test("a proxy is named with or without a scheme, and what is none is told so", async () => {
+  await using http = aClient({ http_proxy: "127.0.0.1:9" });
+  await expect(http.send({ ...calm, method: "GET", url: "http://shop.example.test" })).rejects.toMatchObject({
+    code: "CLOUD_UNAVAILABLE",
+  });
+  for (const none of ["ftp://proxy.test", "http://[x"])
+    expect(() => createHttp(systemClock, { HTTPS_PROXY: none })).toThrow("HTTPS_PROXY is not the address of a proxy");
+});
+
 test("an answer that is too large is refused, and one that is not wanted is not read", async () => {
   await using api = await startApi({ "GET /": ok({ text: "x".repeat(5000) }) });
   await using http = aClient();

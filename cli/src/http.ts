@@ -98,7 +98,16 @@ export function createHttp(clock: Clock, env: Env): Http {
 /** Proxies that the environment names, lower case first as curl has it; null for none. */
 function proxySettings(env: Env): { httpProxy: string; httpsProxy: string; noProxy: string } | null {
   const read = (name: string) => env[name] || env[name.toUpperCase()] || "";
-  const settings = { httpProxy: read("http_proxy"), httpsProxy: read("https_proxy"), noProxy: read("no_proxy") };
+  const proxy = (name: string) => {
+    const given = read(name);
+    // As curl takes it: `proxy.test:3128`.
+    const url = given === "" || given.includes("://") ? given : `http://${given}`;
+    if (url === "" || /^(?:https?|socks5?):$/.test(URL.parse(url)?.protocol ?? "")) return url;
+    throw new CliError("CLI_INVALID_USAGE", `${name.toUpperCase()} is not the address of a proxy`, {
+      hint: "Write it as http://proxy.example.test:3128, or unset it",
+    });
+  };
+  const settings = { httpProxy: proxy("http_proxy"), httpsProxy: proxy("https_proxy"), noProxy: read("no_proxy") };
   return settings.httpProxy === "" && settings.httpsProxy === "" ? null : settings;
 }
 

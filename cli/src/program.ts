@@ -60,6 +60,11 @@ export async function readCommandLine(argv: readonly string[], columns: number |
   const asksHelp = argv.includes("--help") || argv.includes("-h");
   // Behind `--` nothing is a command, and behind `--manifest` nothing a request for help.
   if (words.length === 0 && argv.includes("--")) throw nothingBeforeDashes();
+  const unknown = words.length === 0 ? argv.find(isUnknownSwitch) : undefined;
+  if (unknown !== undefined)
+    throw new CliError("CLI_INVALID_USAGE", `unknown option '${unknown}'`, {
+      hint: "See what there is with `svc --help`",
+    });
   if (words.length === 0 && !asksHelp) return readCommandLine(["--help", ...argv], columns);
 
   const entry = entryOf(words);
@@ -111,9 +116,14 @@ function typedForm(node: Node): string {
 
 const nodesOf = (node: Node): Node[] => [node, ...node.commands.flatMap(nodesOf)];
 
+/** What may stand without a command. */
+const switches = ["-h", "--help", ...globalOptions.map(([spec]) => spec)];
+
+const isUnknownSwitch = (token: string): boolean =>
+  token.startsWith("-") && !switches.includes(token) && !token.startsWith("--manifest");
+
 /** Whether a word comes before anything that only a command could take. */
 function beginsWithWord(argv: readonly string[]): boolean {
-  const switches = ["-h", "--help", ...globalOptions.map(([spec]) => spec)];
   const first = argv.find(
     (token, at) => argv[at - 1] !== "--manifest" && token !== "--manifest" && !switches.includes(token),
   );

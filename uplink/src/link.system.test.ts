@@ -207,7 +207,10 @@ test("a disk that takes nothing is waited for", async () => {
   const inTheWay = join(dir, "enrolment.json");
   await mkdir(inTheWay);
   let failures = 0;
-  const joining = enrol({ log: { ...quiet, warn: () => void (failures += 1) } });
+  const warn = () => {
+    failures += 1;
+  };
+  const joining = enrol({ log: { ...quiet, warn } });
   await until(() => failures > 0);
   await rm(inTheWay, { recursive: true });
   expect(await joining).toMatchObject({ id: "n1" });

@@ -8,7 +8,7 @@ import type { Caller } from "./caller.ts";
 import type { Endpoint, FileReply } from "./endpoint.ts";
 import { otherContentType } from "./error-handler.ts";
 import { ApiError } from "./errors.ts";
-import { addressProblem, readJson, repeatedProblem } from "./json.ts";
+import { addressProblem, readJson, repeatedProblem, withoutRepeats } from "./json.ts";
 import { apiPrefix } from "./paths.ts";
 
 declare module "fastify" {
@@ -111,13 +111,14 @@ async function answer<C>(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   if (addressProblem(request.params) !== null) throw new ApiError("NOT_FOUND");
-  const problem = addressProblem(request.query) ?? repeatedProblem(request.query);
+  const query = withoutRepeats(request.query);
+  const problem = addressProblem(query) ?? repeatedProblem(query);
   if (problem !== null) throw badQuery(spec, problem);
   const payload = await spec.handle(context, {
     caller: request.caller,
     // An id that cannot exist is an id that does not exist.
     params: read(spec.params, request.params, () => new ApiError("NOT_FOUND")),
-    query: readQuery(spec, request.query),
+    query: readQuery(spec, query),
     body: spec.upload ? undefined : readBody(spec, request.body),
     address: request.ip,
     // Reading is repeatable as it is.

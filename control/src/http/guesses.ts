@@ -9,8 +9,8 @@ export interface Guesses {
 const windowMs = 60_000;
 /** Clients remembered at once; the longest known are forgotten first, in their favour. */
 const clientsMax = 20_000;
-/** Enough for a room full of people whose keys have run out, behind one address. */
-const wrongPerMinuteMax = 60;
+/** Enough for a whole house of programs whose keys have run out, behind one address. */
+const wrongPerMinuteMax = 600;
 
 /**
  * Only what is wrong is counted, after it was looked up: a valid credential passes whatever else comes from its

@@ -72,7 +72,16 @@ export function addressProblem(values: unknown): string | null {
 /** A parameter may be any text. */
 const shownNameBytes = 60;
 
-/** Says which parameter of a query is there more than once; null when none is: nothing here is a list. */
+/** A query in which what says the same several times says it once. */
+export const withoutRepeats = (query: unknown): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(query ?? {}).map(([name, given]): [string, unknown] => {
+      const [first, ...more] = Array.isArray(given) ? given : [given];
+      return [name, more.every((each) => each === first) ? first : given];
+    }),
+  );
+
+/** Says which parameter of a query is there with several values; null when none is: nothing here is a list. */
 export function repeatedProblem(query: unknown): string | null {
   const [name] = Object.entries(query ?? {}).find(([, given]) => Array.isArray(given)) ?? [];
   return name === undefined ? null : `${clip(name, shownNameBytes)}: is there more than once`;

@@ -93,6 +93,7 @@ test.each([
   ["?lines=50", 50],
   ["?lines=99999", 2000],
   ["", 200],
+  ["?lines=7&lines=7", 7],
 ])("%s asks for %s lines", async (query, lines) => {
   await newServing();
   await read(query);
@@ -104,7 +105,7 @@ test.each([
   { query: "?lines=1e3", says: "lines: is not a whole number" },
   { query: "?lines=", says: "lines: is not a whole number" },
   { query: "?lines=5&lines=6", says: "lines: is there more than once" },
-  { query: "?channel=dev&channel=dev", says: "channel: is there more than once" },
+  { query: "?channel=dev&channel=preview", says: "channel: is there more than once" },
 ])("$query is refused with a plain sentence", async ({ query, says }) => {
   const { status, body } = await read(query);
   expect([status, body.error.code, body.error.message]).toEqual([422, "VALIDATION", says]);

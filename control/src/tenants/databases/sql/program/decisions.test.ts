@@ -85,6 +85,7 @@ describe("a request about rows is refused", () => {
     { when: "a column is unknown", pairs: [["nope", 1]], code: "COLUMN_NOT_FOUND" },
     { when: "a column has other letters", pairs: [["ID", 1]], code: "COLUMN_NOT_FOUND" },
     { when: "a name is SQL", pairs: [['id" = 1; --', 1]], code: "COLUMN_NOT_FOUND" },
+    { when: "a number has lost digits on its way", pairs: [["id", 2 ** 53 + 2]], code: "INVALID_BODY" },
     { when: "an object is for text", pairs: [['no"te', {}]], code: "INVALID_BODY" },
   ] as const)("when $when", ({ pairs, code }) => {
     expect(cellsOf(postgresDialect, shape, pairs)).toMatchObject({ code });

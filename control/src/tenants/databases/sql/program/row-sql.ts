@@ -77,6 +77,11 @@ export function cellsOf(
       const message = `Column ${JSON.stringify(name)} (${column.dataType}) takes no object and no array. Send the engine's own text.`;
       return { code: "INVALID_BODY", message };
     }
+    if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value)) {
+      // Whoever reads JSON has rounded it by now: it would be another row, or another number.
+      const message = `Column ${JSON.stringify(name)}: a whole number of more than 15 digits loses some on its way. Send it as text.`;
+      return { code: "INVALID_BODY", message };
+    }
     cells.push({ column, value: textOf(dialect, value) });
   }
   return cells;
