@@ -271,13 +271,12 @@ function rewriteAdd({ flags, rest, documents }: Instruction): Done {
   return { text: join("COPY", flags, list === null ? all.join(" ") : JSON.stringify(all)) };
 }
 
-/** `https://…`, `git@host:…`, `github.com/…`. */
+/** `https://…`, `git@host:…`, `github.com/…`, with whatever quotes. */
 function isRemote(word: string): boolean {
-  const bare = word.replace(/^["'\\]+/, "");
-  if (/^[a-z][a-z0-9+.-]*:\/\/|^github\.com\//i.test(bare)) return true;
-  const [host = ""] = bare.split(/[/\s]/, 1);
-  const at = host.indexOf("@");
+  if (/^["'\\]*(?:[a-z][a-z0-9+.-]*:\/\/|github\.com\/)/i.test(word)) return true;
+  const [host = ""] = word.split(/[/\s]/, 1);
   // Something in front, and something between the two.
+  const at = host.indexOf("@", 1);
   return at > 0 && host.indexOf(":", at + 2) > 0;
 }
 

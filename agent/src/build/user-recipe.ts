@@ -2,6 +2,7 @@ import type { BuildSpec } from "@svc/proto/node";
 import { TaskFailure } from "../placements/failure.ts";
 import type { Archive } from "./archive.ts";
 import { ownSecrets } from "./build-env.ts";
+import { pathWithin } from "./context.ts";
 import { parseIgnore } from "./ignore.ts";
 import { isStandIn } from "./mount-stubs.ts";
 import { hasDirectory } from "./node-project.ts";
@@ -66,6 +67,9 @@ export async function prepareUserRecipe(
   // One that belongs to this Dockerfile goes before the general one.
   const ignoreFile = (await readIgnore(`${path}.dockerignore`)) ?? (await readIgnore(".dockerignore"));
   const ignore = parseIgnore(ignoreFile?.text ?? "");
+  // Now, and not while the context is sent: patterns that take too long end the build with a word of why.
+  const paths = [...archive.files.keys(), ...archive.symlinks.keys(), ...archive.directories];
+  const leftOut = new Set(paths.flatMap((each) => pathWithin(each, root) ?? []).filter(ignore));
   const rewrite = (baseImageNames: ReadonlyMap<string, string>) => {
     const rewritten = rewriteDockerfile(text, {
       ...facts,
@@ -93,7 +97,7 @@ export async function prepareUserRecipe(
     dockerfile: path,
     extra: new Map([[path, rewritten.text]]),
     secrets,
-    keep: (name) => !ignore(name),
+    keep: (name) => !leftOut.has(name),
     isOurs: (title) => isStandIn(title) || title.startsWith("exporting to "),
     own: { lines: rewritten.lines, ignore: ignoreFile },
   };

@@ -15,56 +15,48 @@ export const redactedLengthMin = 6;
  * Finds exact values, of several that begin at one place the longest. The whole result does not depend on how
  * the text was cut. Values shorter than six characters are let through.
  *
- * Values and text are a stranger's, and everybody waits for them: each character is looked at once for each value.
+ * Values and text are a stranger's, and everybody waits for them: no character is looked at more than a few times for each value.
  */
 export function createRedactor(values: readonly string[]): Redactor {
   const secrets = [...new Set(values)].filter((value) => value.length >= redactedLengthMin).map(finderOf);
   if (secrets.length === 0) return { push: (text) => text, end: () => "" };
   let rest = "";
-  /** Places are counted from the first text on. */
-  let restAt = 0;
-  /** What was found and is not shown yet. */
-  let found: Place[] = [];
+  /** How long the longest secret is that begins at each place of `rest`; 0: none does. */
+  let lengths = new Int32Array();
+
+  const begunFrom = (from: number): number => Math.min(...secrets.map((secret) => secret.begunFrom(from, rest.length)));
 
   /** Takes text off `rest`: all of it at the end, otherwise up to where a secret may have begun. */
   const take = (isEnd: boolean): string => {
-    const endAt = restAt + rest.length;
-    const begun = isEnd ? [] : secrets.flatMap((secret) => secret.begunAt(endAt)).sort((a, b) => a - b);
-    found.sort((a, b) => a.at - b.at || b.length - a.length);
     let out = "";
-    let at = restAt;
-    let nextBegun = 0;
-    let nextFound = 0;
+    let at = 0;
+    let keep = isEnd ? rest.length : begunFrom(0);
     for (;;) {
-      while ((begun[nextBegun] ?? endAt) < at) nextBegun += 1;
-      while ((found[nextFound]?.at ?? endAt) < at) nextFound += 1;
-      const keep = Math.max(begun[nextBegun] ?? endAt, at);
-      const match = found[nextFound];
-      const until = match === undefined || match.at >= keep ? keep : match.at;
-      out += rest.slice(at - restAt, until - restAt);
-      at = until;
+      let next = at;
+      while (next < keep && lengths[next] === 0) next += 1;
+      out += rest.slice(at, next);
+      at = next;
       // A match that may still grow into a longer secret waits, like everything behind it.
-      if (match === undefined || match.at >= keep) break;
+      if (next >= keep) break;
       out += redacted;
-      at += match.length;
+      at += lengths[next] ?? 0;
+      if (at > keep) keep = begunFrom(at);
     }
-    rest = rest.slice(at - restAt);
-    restAt = at;
-    found = found.filter((place) => place.at >= at);
+    rest = rest.slice(at);
+    lengths = lengths.subarray(at);
     return out;
   };
 
   return {
     push(text) {
-      const textAt = restAt + rest.length;
-      for (const secret of secrets) secret.look(text, textAt, found);
+      const grown = new Int32Array(rest.length + text.length);
+      grown.set(lengths);
+      lengths = grown;
+      for (const secret of secrets) secret.look(text, rest.length, lengths);
       rest += text;
       return take(false);
     },
-    end() {
-      for (const secret of secrets) secret.forget();
-      return take(true);
-    },
+    end: () => take(true),
   };
 }
 
@@ -74,27 +66,22 @@ export function redact(text: string, values: readonly string[]): string {
   return redactor.push(text) + redactor.end();
 }
 
-interface Place {
-  at: number;
-  length: number;
-}
-
 /** Knows how much of one secret the text ends with, by Knuth, Morris and Pratt. */
 interface Finder {
-  /** Adds where it is in the text that comes next, at `textAt`. */
-  look(text: string, textAt: number, found: Place[]): void;
-  /** Where it may have begun whose end is not there yet, if the text ends at `endAt`. */
-  begunAt(endAt: number): number[];
-  forget(): void;
+  /** Notes where it is in the text that comes next, which is at `textAt`. What began before the first place is none any more. */
+  look(text: string, textAt: number, lengths: Int32Array): void;
+  /** Where it may have begun, at `from` or behind, whose end is not there yet; `endAt` when it has not. `from` never goes back. */
+  begunFrom(from: number, endAt: number): number;
 }
 
 function finderOf(secret: string): Finder {
   const shorter = shorterBeginnings(secret);
   const head = secret.slice(0, redactedLengthMin);
-  /** How many of its characters the text ends with. */
+  /** How many of its characters the text ends with, and how many of those it may have begun with. */
   let matched = 0;
+  let begun = 0;
   return {
-    look(text, textAt, found) {
+    look(text, textAt, lengths) {
       // What cannot hold its whole head any more has to be looked at character by character.
       const headsUntil = text.length - head.length;
       let isHeadLeft = true;
@@ -107,17 +94,15 @@ function finderOf(secret: string): Finder {
         while (matched > 0 && text[at] !== secret[matched]) matched = shorter[matched - 1] ?? 0;
         if (text[at] === secret[matched]) matched += 1;
         if (matched < secret.length) continue;
-        found.push({ at: textAt + at + 1 - matched, length: matched });
+        const place = textAt + at + 1 - matched;
+        if (place >= 0) lengths[place] = Math.max(lengths[place] ?? 0, matched);
         matched = shorter[matched - 1] ?? 0;
       }
+      begun = matched;
     },
-    begunAt(endAt) {
-      const places: number[] = [];
-      for (let length = matched; length > 0; length = shorter[length - 1] ?? 0) places.push(endAt - length);
-      return places;
-    },
-    forget() {
-      matched = 0;
+    begunFrom(from, endAt) {
+      while (begun > 0 && endAt - begun < from) begun = shorter[begun - 1] ?? 0;
+      return endAt - begun;
     },
   };
 }
