@@ -13,6 +13,7 @@ import { createImages, type Images } from "./images/images.ts";
 import { type Journal, openJournal } from "./journal/journal.ts";
 import { createLog } from "./log.ts";
 import { openTails, type Tails } from "./logs/tails.ts";
+import { createNetworks, type Networks } from "./network/networks.ts";
 import { start } from "./start.ts";
 import { createDiskWatch, type DiskWatch } from "./stats/disk.ts";
 import { createTestNode } from "./testing/agent.ts";
@@ -49,6 +50,9 @@ let tidy: Tidy;
 let disk: DiskWatch;
 let images: Images;
 let tails: Tails;
+let networks: Networks;
+/** By project and channel. */
+let needed: Set<string>;
 let gone: string[];
 beforeEach(async () => {
   gone = [];
@@ -56,11 +60,13 @@ beforeEach(async () => {
   journal = openJournal(dir);
   const access = create(RegistryAccessSchema, { host: registry.host, insecure: true });
   tails = await openTails(clock, join(dir, "tails", "n1.1"));
+  needed = new Set();
+  networks = createNetworks({ engine, owner, pool: "10.213.0.0/16", isolated: async () => {}, onChange() {} });
   tidy = createTidy({
     ...{ clock, engine, owner, journal, log, tails, buildCacheMb: 10_000 },
-    networks: { release: async () => {} },
+    networks,
     placements: () => [],
-    isNetworkNeeded: () => false,
+    isNetworkNeeded: (projectId, channel) => needed.has(`${projectId} ${channel}`),
     askGone: async (ids) => ids.filter((id) => gone.includes(id)),
     registryHost: () => registry.host,
   });
@@ -121,6 +127,18 @@ describe("an engine with room", () => {
     // It is not forgotten: once nothing needs it, it goes as well.
     await container.remove();
     await tidied(async () => !(await isHere(second)));
+  });
+
+  test("loses networks that nothing needs any more, also of projects that are there", async () => {
+    const project = randomUUID();
+    for (const channel of ["production", "preview"]) await networks.ensure(project, channel);
+    needed.add(`${project} production`);
+    const channels = async () =>
+      (await networks.list()).filter(({ projectId }) => projectId === project).map(({ channel }) => channel);
+    await tidied(async () => (await channels()).length === 1);
+    expect(await channels()).toEqual(["production"]);
+    needed.clear();
+    await tidied(async () => (await channels()).length === 0);
   });
 
   test("keeps nothing of a project that is gone, except what still runs", async () => {

@@ -97,9 +97,9 @@ export function createTidy(options: {
       // Another project still uses it: that this one may is over.
       if (gone.has(projectId) && !inUse.has(reference)) journal.forgetImage(reference, projectId);
     }
+    // Whoever removes the last container of one may be killed before it goes as well.
     for (const { labels: marks } of await ownNetworks()) {
       const { [labels.project]: projectId = "", [labels.channel]: channel = "" } = marks;
-      if (!gone.has(projectId)) continue;
       await options.networks.release(projectId, channel, () => options.isNetworkNeeded(projectId, channel));
     }
   };
