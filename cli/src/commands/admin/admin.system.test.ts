@@ -163,6 +163,20 @@ test("svc admin audit asks for what was named, and tells who did what", async ()
   expect([wrong.status, envelopeOf(wrong)["error"]]).toMatchObject([2, { code: "CLI_INVALID_USAGE" }]);
 });
 
+test("svc admin audit says how to read on, and does", async () => {
+  await using api = await startApi({
+    ...routes,
+    "GET /api/v1/admin/audit": paged("entries", () => line, line),
+  });
+  await using directory = await aDirectory();
+  const options = { cwd: directory.path, env: { SVC_API_URL: api.url, SVC_TOKEN: "svc_key" } };
+  const first = await svc(["admin", "audit", "--limit", "2"], options);
+  expect(first.stdout).toContain("Older ones: --cursor 2");
+  const last = await svc(["admin", "audit", "--limit", "2", "--cursor", "1198"], options);
+  expect(last.stdout).toContain("project.delete");
+  expect(last.stdout).not.toContain("Older ones");
+});
+
 /** A platform with more accounts and projects than one page has, the last ones being eve's; searches find all. */
 const manyRoutes: Routes = {
   ...routes,

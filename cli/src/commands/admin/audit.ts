@@ -1,4 +1,4 @@
-import { auditReply } from "@svc/proto";
+import { auditReply, limits } from "@svc/proto";
 import { command, flag } from "../../command.ts";
 import { CliError } from "../../errors.ts";
 import { formatAge } from "../../format.ts";
@@ -13,7 +13,11 @@ export const adminAudit = command({
     action: flag.text("--action <action>", "Only actions that begin so, as in project or project.delete"),
     target: flag.text("--target <id>", "Only what was done to this"),
     since: flag.text("--since <duration or timestamp>", "Only from then on, as in 2h or 2030-01-31"),
-    limit: flag.integer("--limit <n>", "How many lines at most"),
+    limit: flag.integer(
+      "--limit <n>",
+      `How many lines, 1 to ${limits.auditListMax}; default: ${limits.auditListDefault}`,
+    ),
+    cursor: flag.text("--cursor <cursor>", "Go on where an earlier list ended: its nextCursor"),
   },
   examples: ["svc admin audit --since 1d", "svc admin audit --action project.delete"],
   async run(context, { since, limit, ...filters }) {
@@ -24,7 +28,7 @@ export const adminAudit = command({
     const { entries, nextCursor } = await (await context.api()).get(`/admin/audit?${query}`, auditReply);
     return { entries, nextCursor };
   },
-  render: ({ entries }, screen) => {
+  render: ({ entries, nextCursor }, screen) => {
     const { paint, now } = screen;
     if (entries.length === 0) return "Nothing was done";
     const header = ["WHEN", "WHO", "ACTION", "TARGET", "FROM"];
@@ -35,7 +39,8 @@ export const adminAudit = command({
       target ?? "-",
       address || "-",
     ]);
-    return listing(header, rows, screen);
+    const more = nextCursor === null ? [] : ["", paint("dim", `Older ones: --cursor ${nextCursor}`)];
+    return [listing(header, rows, screen), ...more].join("\n");
   },
 });
 
