@@ -82,7 +82,7 @@ describe("the list", () => {
     expect(codeOf(await get(`?deployment=${stranger.id}`))).toEqual([404, "NOT_FOUND"]);
   });
 
-  test.each(["?channel=beta", "?deployment=x", "?chanel=dev", "?channel=dev&channel=dev"])(
+  test.each(["?channel=beta", "?deployment=x", "?chanel=dev", "?channel=dev&channel=preview"])(
     "with %s is refused",
     async (query) => {
       expect(codeOf(await get(query))).toEqual([400, "INVALID_INPUT"]);
