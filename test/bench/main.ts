@@ -88,8 +88,11 @@ if (only === "together") {
   rows.push(...(await databasesProxy(times)));
 } else if (only === "databases") {
   rows.push(...(await databases(times)));
-} else {
+} else if (only === "auth" || only === null) {
   rows.push(...(await authenticatedReads(times)), ...(await readsOfOne(times)));
+} else {
+  console.error(`There is no benchmark "${only}": see the table in CONTRIBUTING.md.`);
+  process.exit(2);
 }
 if (only === null) {
   rows.push(...(await consoleStatements()));
