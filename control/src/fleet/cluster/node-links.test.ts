@@ -16,7 +16,7 @@ describe("a node's link", () => {
       alive: true,
       link: "suspect",
     },
-    { when: "its lease is over", session: undefined, alive: false, link: "unreachable" },
+    { when: "its lease is over", session: null, alive: false, link: "unreachable" },
     { when: "the control replica with its stream is gone", session, alive: false, link: "unknown" },
     { when: "both are gone", session: { ...session, detached: true }, alive: false, link: "unknown" },
   ])("when $when", ({ session: value, alive, link }) => {

@@ -20,8 +20,8 @@ export const streamedSession = (
 ): StreamedSession | null => node ?? (edge ? { ...edge, reconciled: true, suspect: false } : null);
 
 /** `serverAlive`: the replica of control that holds the stream is announced. */
-export function streamState(session: StreamedSession | undefined, serverAlive: boolean): StreamState {
-  if (session === undefined) return "absent";
+export function streamState(session: StreamedSession | null, serverAlive: boolean): StreamState {
+  if (session === null) return "absent";
   if (!serverAlive) return "orphaned";
   if (session.detached) return "detached";
   if (session.suspect) return "silent";

@@ -18,7 +18,7 @@ export async function readLink(
   ]);
   const session: StreamedSession | null = streamedSession(node, edge);
   const isAlive = session !== null && (await etcd.get(keys.server(session.serverId))) !== null;
-  const state = streamState(session ?? undefined, isAlive);
+  const state = streamState(session, isAlive);
   const now = fleet.now();
   return state === "absent" || state === "orphaned" ? fleet.nodeLink(id) : nodeLink(state, now, now);
 }

@@ -27,10 +27,7 @@ export function followStreams(
   const streams = new Map<string, SeenStream>();
   const stateOf = (id: string): StreamState => {
     const session = streamedSession(nodes.get(keys.nodeSession(id))?.session, edges.get(keys.edgeSession(id))?.session);
-    return streamState(
-      session ?? undefined,
-      session !== null && servers.get(keys.server(session.serverId)) !== undefined,
-    );
+    return streamState(session, session !== null && servers.get(keys.server(session.serverId)) !== undefined);
   };
   let hasLooked = false;
   void Promise.all([servers, nodes, edges].map((view) => view.ready(longestWaitMs))).then(

@@ -1,5 +1,6 @@
 import { raiseAlert } from "../../../fleet/alerts/raise.ts";
 import { recordAudit } from "../../../http/audit.ts";
+import { lockAccess } from "../../../identity/auth/put-out.ts";
 import type { Log } from "../../../log.ts";
 import type { DatabaseClock } from "../../../stores/db/clock.ts";
 import { databaseClock } from "../../../stores/db/clock.ts";
@@ -8,7 +9,7 @@ import { enqueue } from "../../../stores/work/queue.ts";
 import { requestResume, suspendProject } from "../request.ts";
 import { lockProjects } from "../store.ts";
 import { decide, monthOf } from "./rules.ts";
-import { findOwner, listOwners, lockOwner, type Owner, setTold } from "./store.ts";
+import { findOwner, listOwners, type Owner, setTold } from "./store.ts";
 import type { QuotaNotice } from "./worker.ts";
 
 const nobody = "00000000-0000-0000-0000-000000000000";
@@ -66,7 +67,7 @@ function enforce(
   resumesMax: number,
 ): Promise<number> {
   return db.transaction().execute(async (tx) => {
-    if (!(await lockOwner(tx, userId))) return 0;
+    if ((await lockAccess(tx, userId)) === null) return 0;
     const projects = await lockProjects(tx, userId);
     // A round takes long and locks are waited for: another month may have begun.
     const now = await clock(tx);

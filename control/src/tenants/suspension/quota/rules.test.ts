@@ -1,5 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { decide, isStillSo, monthEnd, monthOf, type OwnedProject, type OwnerFacts, standing } from "./rules.ts";
+import {
+  decide,
+  monthEnd,
+  monthOf,
+  type NoticeStep,
+  noticeStep,
+  type OwnedProject,
+  type OwnerFacts,
+  standing,
+} from "./rules.ts";
 
 const mebibyte = 1024 * 1024;
 const none = { requests: null, bandwidthMb: null };
@@ -32,18 +41,32 @@ describe("standing", () => {
   });
 });
 
-test.each([
-  { level: "near", used: 79, is: false },
-  { level: "near", used: 80, is: true },
-  { level: "near", used: 100, is: false },
-  { level: "over", used: 100, projects: [{ suspendReason: "quota" }, {}], is: true },
-  { level: "over", used: 100, projects: [{ suspendReason: "quota", isResuming: true }], is: false },
-  { level: "over", used: 100, projects: [{ suspendReason: "admin" }], is: false },
-] as const)("$level is so with $used of 100 and $projects: $is", ({ level, used, is, ...of }) => {
-  const owned = "projects" in of ? of.projects.map((change) => project("p", change)) : [];
+const gone: Partial<OwnedProject> = { suspendReason: "quota" };
+test.each<{
+  level: "near" | "over";
+  told: OwnerFacts["told"];
+  used: number;
+  projects?: Partial<OwnedProject>[];
+  does: NoticeStep;
+}>([
+  { level: "near", told: "near", used: 79, does: { do: "drop", told: null } },
+  { level: "near", told: "near", used: 80, does: { do: "send" } },
+  { level: "near", told: "near", used: 100, does: { do: "drop", told: null } },
+  { level: "near", told: "over", used: 100, does: { do: "drop", told: "over" } },
+  { level: "over", told: "over", used: 100, projects: [gone, {}], does: { do: "send" } },
+  {
+    ...{ level: "over", told: "over", used: 100, projects: [{ ...gone, isResuming: true }] },
+    does: { do: "drop", told: "near" },
+  },
+  {
+    ...{ level: "over", told: "over", used: 100, projects: [{ suspendReason: "admin" }] },
+    does: { do: "drop", told: "near" },
+  },
+])("a notice of $level with $used of 100 and $projects: $does", ({ level, told, used, projects = [], does }) => {
+  const owned = projects.map((change) => project("p", change));
   const use = { requests: used, bytes: 0 };
-  const owner = { now, allowance: { ...none, requests: 100 }, use, told: null, projects: owned };
-  expect(isStillSo(owner, level)).toBe(is);
+  const owner = { now, allowance: { ...none, requests: 100 }, use, told, projects: owned };
+  expect(noticeStep(owner, level)).toEqual(does);
 });
 
 const now = new Date("2026-03-15T12:00:00Z");

@@ -75,11 +75,21 @@ export function decide({ now, allowance, use, told, projects }: OwnerFacts): Quo
   return { suspend: ids(suspend), resume: [], tell: suspend.length > 0 && told !== "over" ? "over" : null };
 }
 
-/** Whether it is so that most is used, or that projects are off the air because all is. */
-export const isStillSo = ({ allowance, use, projects }: OwnerFacts, level: "near" | "over"): boolean =>
-  level === "near"
-    ? standing(allowance, use) === "near"
-    : projects.some(({ suspendReason, isResuming }) => suspendReason === "quota" && !isResuming);
+/** What becomes of a notice that waits: it is sent, or dropped, and then its owner counts as told of `told`. */
+export type NoticeStep = { do: "send" } | { do: "drop"; told: OwnerFacts["told"] };
+
+/**
+ * Sent if it is so still that most is used, or that projects are off the air because all is. Otherwise nobody counts as told of
+ * it: once it is so again, they are.
+ */
+export function noticeStep({ allowance, use, told, projects }: OwnerFacts, level: "near" | "over"): NoticeStep {
+  const isSo =
+    level === "near"
+      ? standing(allowance, use) === "near"
+      : projects.some(({ suspendReason, isResuming }) => suspendReason === "quota" && !isResuming);
+  if (isSo) return { do: "send" };
+  return { do: "drop", told: told !== level ? told : level === "over" ? "near" : null };
+}
 
 const ids = (projects: readonly OwnedProject[]) => projects.map(({ id }) => id);
 

@@ -56,17 +56,6 @@ async function readOwners(db: Db, now: Date, which: ReturnType<typeof sql>, limi
   }));
 }
 
-/** The user, held until the transaction ends: nobody else decides about the quota meanwhile. False: there is none any more. */
-export async function lockOwner(tx: Db, userId: string): Promise<boolean> {
-  const user = await tx
-    .selectFrom("auth.user")
-    .select("id")
-    .where("id", "=", userId)
-    .forNoKeyUpdate()
-    .executeTakeFirst();
-  return user !== undefined;
-}
-
 /** Remembers what the user was told of the month's quota. */
 export async function setTold(tx: Db, userId: string, now: Date, told: OwnerFacts["told"]): Promise<void> {
   await tx

@@ -1,3 +1,4 @@
+import { lockAccess } from "../../../identity/auth/put-out.ts";
 import type { Mailer } from "../../../identity/mail/mailer.ts";
 import type { Message } from "../../../identity/mail/messages.ts";
 import { instanceName } from "../../../settings/instance-name.ts";
@@ -6,8 +7,8 @@ import type { DatabaseClock } from "../../../stores/db/clock.ts";
 import { databaseClock } from "../../../stores/db/clock.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import type { WorkHandler } from "../../../stores/work/worker.ts";
-import { type Allowance, isStillSo, type MonthUse, monthEnd, monthOf } from "./rules.ts";
-import { findOwner, lockOwner, type Owner, setTold } from "./store.ts";
+import { type Allowance, type MonthUse, monthEnd, monthOf, noticeStep } from "./rules.ts";
+import { findOwner, type Owner, setTold } from "./store.ts";
 
 /** What is to be told to whom. */
 export interface QuotaNotice {
@@ -33,27 +34,24 @@ export function quotaNoticeWorker({ db, mailer, apiUrl, clock = databaseClock }:
     const at = await clock(db);
     // An old story helps nobody.
     if (mailer === null || monthOf(at) !== month) return { state: "done" };
-    const user = await db
-      .selectFrom("auth.user")
-      .select(["email", "emailVerified"])
-      .where("id", "=", userId)
-      .executeTakeFirst();
-    if (!user?.emailVerified) return { state: "done" };
-    const owner = await findTold(db, at, { userId, level });
-    if (owner === null) return { state: "done" };
+    const told = await findTold(db, at, { userId, level });
+    if (told === null) return { state: "done" };
+    const { email, owner } = told;
     const facts = { instance: instanceName(apiUrl), until: monthEnd(at), allowance: owner.allowance, use: owner.use };
-    await mailer.send(user.email, level === "near" ? nearMessage(facts) : overMessage(facts));
+    await mailer.send(email, level === "near" ? nearMessage(facts) : overMessage(facts));
     return { state: "done" };
   };
 }
 
-/** Whom to tell. Null: it is not so any more, and nobody counts as told, so that it is told once it is so again. */
-const findTold = (db: Db, at: Date, { userId, level }: Pick<QuotaNotice, "userId" | "level">): Promise<Owner | null> =>
-  db.transaction().execute(async (tx) => {
-    await lockOwner(tx, userId);
+/** Whom to tell, and where. Null: nobody, by now. */
+const findTold = (db: Db, at: Date, { userId, level }: Pick<QuotaNotice, "userId" | "level">) =>
+  db.transaction().execute(async (tx): Promise<{ email: string; owner: Owner } | null> => {
+    const user = await lockAccess(tx, userId);
     const owner = await findOwner(tx, at, userId);
-    if (owner === null || isStillSo(owner, level)) return owner;
-    if (owner.told === level) await setTold(tx, userId, at, level === "over" ? "near" : null);
+    if (!user?.emailVerified || owner === null) return null;
+    const step = noticeStep(owner, level);
+    if (step.do === "send") return { email: user.email, owner };
+    if (step.told !== owner.told) await setTold(tx, userId, at, step.told);
     return null;
   });
 
