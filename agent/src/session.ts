@@ -25,6 +25,7 @@ import type { LogAnswers } from "./logs/query.ts";
 import { countRuns } from "./metrics/count.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { Readiness } from "./metrics/serve.ts";
+import type { Networks } from "./network/networks.ts";
 import type { Machine } from "./node/machine.ts";
 import type { Placements } from "./placements/placements.ts";
 import type { Runs } from "./runs/runs.ts";
@@ -55,6 +56,7 @@ export interface SessionDeps {
   transports(): { session: Transport; bulk: Transport };
   journal: Journal;
   engine: Engine;
+  networks: Pick<Networks, "list" | "release">;
   machine: Pick<Machine, "bootId">;
   answerLogQuery: LogAnswers;
   placements: Placements;

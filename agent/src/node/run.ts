@@ -81,7 +81,7 @@ export async function runNode(options: {
     reclaim: async (isEnough) => madeTidy?.reclaim(isEnough),
     onNetworks: () => madeDatabases?.wake(),
   });
-  const { engine, limiter, tails, client, disk, memory, engineWatch, reporter, proxyDir } = tools;
+  const { engine, limiter, networks, tails, client, disk, memory, engineWatch, reporter, proxyDir } = tools;
   readiness.engine = engine;
   await removeLeftovers(config.dir, engine, limiter, log);
   const work = createWork({
@@ -187,7 +187,7 @@ export async function runNode(options: {
     log.warn({ next: next.id }, "the node that this was is gone: removing everything that it ran here");
     while (!signal.aborted) {
       try {
-        await clearNode({ placements, databases, engine }, signal);
+        await clearNode({ placements, runs, databases, engine, networks }, signal);
         if (signal.aborted) return;
         await rememberFormer(config.dir, identity.id);
         await takeNextIdentity(config.dir);
@@ -215,6 +215,7 @@ export async function runNode(options: {
       transports: () => link,
       journal,
       engine,
+      networks,
       machine,
       answerLogQuery: createLogAnswers({ clock, engine, tails, find: placements.find }),
       placements,

@@ -104,6 +104,7 @@ export function createAttempt(initial: RunRecord, deps: AttemptDeps): Attempt {
   const begin = async (): Promise<void> => {
     const { offer } = record;
     let gate: string;
+    if (signal.aborted) return;
     try {
       const network = await deps.networks.ensure(offer.projectId, offer.channel);
       await engine.createContainer(toContainerSpec(offer, network));

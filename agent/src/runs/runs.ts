@@ -99,8 +99,8 @@ export function createRuns(options: {
         // The way to the database begins at the network, so that has to be there.
         await networks.ensure(projectId, channel);
         await databases.reachable(databaseId, offer, within);
-        within.throwIfAborted();
       }
+      within.throwIfAborted();
       const record = offered(offer);
       journal.saveRun(record);
       enter(record).accepted();

@@ -32,6 +32,8 @@ export interface TestControl {
   /** For a server that agents of other processes reach. */
   routes(router: ConnectRouter): void;
   hellos: Hello[];
+  /** How many sessions their agents have left. */
+  farewells(): number;
   statuses: Map<string, PlacementStatus>;
   applied: Applied[];
   accepts: RunAccept[];
@@ -80,6 +82,7 @@ export function createTestControl(options: {
 }): TestControl {
   const open = new Set<{ queue: Response[]; wake: () => void; over: boolean }>();
   const hellos: Hello[] = [];
+  let farewells = 0;
   const statuses = new Map<string, PlacementStatus>();
   const applied: Applied[] = [];
   const accepts: RunAccept[] = [];
@@ -163,7 +166,7 @@ export function createTestControl(options: {
             session.wake();
           }
         })();
-        reading.catch(() => {});
+        void reading.catch(() => {}).then(() => (farewells += 1));
         try {
           while (!session.over) {
             const next = session.queue.shift();
@@ -219,6 +222,7 @@ export function createTestControl(options: {
       logs.set(streamId, kept.toString("utf8"));
     },
     hellos,
+    farewells: () => farewells,
     statuses,
     applied,
     accepts,
