@@ -51,6 +51,10 @@ describe("an answer of the API becomes", () => {
     expect(fromServerError(answer(429, "RATE_LIMITED", 40)).hint).toBe("Wait 40 s, then run the command again");
   });
 
+  test("advice where it is a proxy that finds a request too large", () => {
+    expect(fromServerError(answer(413, null)).hint).toContain("such as a proxy");
+  });
+
   test.each(["SUSPENDED", "EMAIL_NOT_VERIFIED", "UNAUTHORIZED", "FORBIDDEN_SCOPE"])("a way out of %s", (code) => {
     expect(fromServerError(answer(403, code)).hint).toMatch(/\w/);
   });
@@ -68,6 +72,7 @@ describe("a refused deployment becomes", () => {
     [422, "OCI_REFERENCE_INVALID", "DEPLOY_TRIGGER_FAILED"],
     [429, "RATE_LIMITED", "DEPLOY_TRIGGER_FAILED"],
     [400, null, "DEPLOY_TRIGGER_FAILED"],
+    [413, null, "DEPLOY_TRIGGER_FAILED"],
     [403, "SUSPENDED", "CLOUD_REQUEST_FAILED"],
     [403, "EMAIL_NOT_VERIFIED", "CLOUD_REQUEST_FAILED"],
     [403, "QUOTA_EXCEEDED", "CLOUD_REQUEST_FAILED"],

@@ -150,6 +150,7 @@ const statusHints: Readonly<Record<number, string>> = {
   401: "Run `svc login`, or put a valid key into SVC_TOKEN",
   404: "See your projects with `svc projects list`",
   409: "See how things stand with `svc status`",
+  413: "Something before the service, such as a proxy, takes no request of this size: have its limit raised, or see what is packed with `svc deploy --dry-run`",
   422: "Mend what the message names, then run the command again",
   500: "Run the command again; if that goes on, tell the administrator of this installation",
   502: "The service is restarting or overloaded; run the command again in a moment",

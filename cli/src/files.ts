@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { lstat, open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { isFileError, writeDurably } from "@svc/runtime/durable-file";
@@ -45,8 +46,18 @@ export const unreadableAs =
     });
   };
 
-/** The text of a file of at most `maxBytes`; null when there is none. */
-export async function readTextFile(path: string, maxBytes: number): Promise<string | null> {
+/**
+ * The text of a file of at most `maxBytes`; null when there is none. UTF-16, as some editors write it, is refused:
+ * nobody would find in it what is meant.
+ *
+ * @param options.strict each byte counts: whatever is not UTF-8 is refused as well
+ * @param options.tooLarge what to say of one that is larger
+ */
+export async function readTextFile(
+  path: string,
+  maxBytes: number,
+  options: { strict?: boolean; tooLarge?: CliError } = {},
+): Promise<string | null> {
   let file: Awaited<ReturnType<typeof open>>;
   try {
     file = await open(path, "r");
@@ -57,10 +68,18 @@ export async function readTextFile(path: string, maxBytes: number): Promise<stri
   try {
     const { size } = await file.stat();
     if (size > maxBytes)
-      throw new CliError("CLI_INVALID_USAGE", `${path} is larger than ${maxBytes} bytes`, {
-        hint: "No file of its kind is; look at what is in it",
+      throw (
+        options.tooLarge ??
+        new CliError("CLI_INVALID_USAGE", `${path} is larger than ${maxBytes} bytes`, {
+          hint: "No file of its kind is; look at what is in it",
+        })
+      );
+    const bytes = await file.readFile();
+    if (bytes.includes(0) || (options.strict === true && !isUtf8(bytes)))
+      throw new CliError("CLI_INVALID_USAGE", `${path} is not text in UTF-8`, {
+        hint: "Save it as UTF-8, then run the command again",
       });
-    return await file.readFile("utf8");
+    return bytes.toString("utf8");
   } finally {
     await file.close();
   }

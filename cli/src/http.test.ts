@@ -1,6 +1,7 @@
-import { createServer } from "node:net";
+import { type AddressInfo, createServer } from "node:net";
 import { systemClock } from "@svc/runtime/system";
 import { expect, test } from "vitest";
+import type { CliError } from "./errors.ts";
 import { createHttp, lookup, networkError } from "./http.ts";
 import { ok, startApi } from "./testing/api.ts";
 
@@ -44,6 +45,29 @@ test("a proxy of the environment is not asked about this machine", async () => {
   expect((await http.send({ ...calm, method: "GET", url: api.url })).status).toBe(200);
   await expect(http.send({ ...calm, method: "GET", url: "http://shop.example.test" })).rejects.toMatchObject({
     code: "CLOUD_UNAVAILABLE",
+  });
+});
+
+test("a proxy that does not answer, or lets nothing through, is told as what may be wrong", async () => {
+  const wrong = async (env: Record<string, string>, url: string) => {
+    await using http = aClient(env);
+    return await http.send({ ...calm, method: "GET", url }).catch(({ message, hint }: CliError) => ({ message, hint }));
+  };
+  const hint = expect.stringMatching(/HTTPS_PROXY.*NO_PROXY=shop\.example\.test/);
+  expect(await wrong({ HTTP_PROXY: "http://me:secret@127.0.0.1:9" }, "http://shop.example.test")).toMatchObject({
+    hint,
+    message: "Cannot reach http://shop.example.test: nothing listens there",
+  });
+  const refusing = createServer((socket) => {
+    socket.once("data", () => socket.end("HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n"));
+  });
+  await new Promise<void>((resolve) => refusing.listen(0, "127.0.0.1", resolve));
+  const { port } = refusing.address() as AddressInfo;
+  const refused = await wrong({ HTTPS_PROXY: `127.0.0.1:${port}` }, "https://shop.example.test");
+  await new Promise((resolve) => refusing.close(resolve));
+  expect(refused).toMatchObject({
+    message: "Cannot reach https://shop.example.test: the proxy lets nothing through",
+    hint,
   });
 });
 

@@ -82,7 +82,7 @@ export function createHttp(clock: Clock, env: Env): Http {
       });
     } catch (thrown) {
       if (signal.aborted || thrown instanceof CliError) throw thrown;
-      throw networkError(url, deadline.aborted ? deadline.reason : thrown);
+      throw networkError(url, deadline.aborted ? deadline.reason : thrown, dispatcher !== direct);
     }
   };
   return {
@@ -141,6 +141,8 @@ const reasons: Readonly<Record<string, string>> = {
   EAI_AGAIN: "the name cannot be resolved just now",
   ECONNRESET: "the connection was cut",
   EPIPE: "the connection was cut",
+  // A proxy's answer to CONNECT, such as 407.
+  UND_ERR_ABORTED: "the proxy lets nothing through",
   UND_ERR_SOCKET: "the connection was cut",
   ETIMEDOUT: "it does not answer",
   UND_ERR_CONNECT_TIMEOUT: "it does not answer",
@@ -153,8 +155,12 @@ const reasons: Readonly<Record<string, string>> = {
 const certificateCodes =
   /^(CERT_|ERR_TLS_|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT|UNABLE_TO_(GET_ISSUER|VERIFY_LEAF)|ERR_SSL_|EPROTO)/;
 
-/** Why a request got no answer, in words and with what helps. */
-export function networkError(url: string, cause: unknown): CliError {
+/**
+ * Why a request got no answer, in words and with what helps.
+ *
+ * @param byProxy whether the environment names one that it may have gone through
+ */
+export function networkError(url: string, cause: unknown, byProxy = false): CliError {
   const { origin, hostname } = new URL(url);
   const code = codeOf(cause);
   if (certificateCodes.test(code)) {
@@ -170,7 +176,9 @@ export function networkError(url: string, cause: unknown): CliError {
   const why = cause instanceof DOMException && cause.name === "TimeoutError" ? "it does not answer" : reasons[code];
   return new CliError("CLOUD_UNAVAILABLE", `Cannot reach ${origin}: ${why ?? (code || "the request failed")}`, {
     cause,
-    hint: "Start the service, or go to another one with `svc login --api-url <url>`",
+    hint: byProxy
+      ? `See whether the proxy that HTTPS_PROXY or HTTP_PROXY names is the right one; NO_PROXY=${hostname} goes without it`
+      : "Start the service, or go to another one with `svc login --api-url <url>`",
   });
 }
 

@@ -35,6 +35,7 @@ test("no manifest, and one that is wrong in several places", async () => {
   await using directory = await aDirectory({
     "bad.yml": "version: 2\napp:\n  nam: Shop\n  type: magic\n",
     "dir/x": "",
+    "latin.yml": Buffer.from(valid.replace("Shop", "Caf\u00e9"), "latin1"),
     "large.yml": `# ${"x".repeat(1024 * 1024)}`,
   });
   const at = (path: string) => locateManifest(directory.path, path);
@@ -42,6 +43,10 @@ test("no manifest, and one that is wrong in several places", async () => {
   await expect(getManifest(await at("svc.yml"))).rejects.toMatchObject({ code: "MANIFEST_NOT_FOUND" });
   await expect(getManifest(await at("dir"))).rejects.toMatchObject({ code: "MANIFEST_NOT_FOUND" });
   await expect(getManifest(await at("large.yml"))).rejects.toMatchObject({ code: "MANIFEST_INVALID" });
+  await expect(getManifest(await at("latin.yml"))).rejects.toMatchObject({
+    code: "MANIFEST_INVALID",
+    message: expect.stringContaining("is not text in UTF-8"),
+  });
   await expect(getManifest(await at("none/svc.yml"))).rejects.toMatchObject({ code: "MANIFEST_NOT_FOUND" });
   await expect(getManifest(await at("bad.yml"))).rejects.toMatchObject({
     code: "MANIFEST_INVALID",

@@ -80,7 +80,7 @@ export async function getManifest(place: ManifestPlace): Promise<Manifest> {
 /** The text of the manifest, or null when there is no file. MANIFEST_INVALID for one that cannot be read. */
 export async function readManifestText(file: string): Promise<string | null> {
   try {
-    return await readTextFile(file, manifestBytesMax);
+    return await readTextFile(file, manifestBytesMax, { strict: true });
   } catch (thrown) {
     if (isFileError(thrown, "EISDIR")) return null;
     return unreadableAs("MANIFEST_INVALID", file)(thrown);

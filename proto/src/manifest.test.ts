@@ -126,6 +126,7 @@ describe("what is refused", () => {
       at: ["source.rootDirectory"],
     },
     { when: "a command is empty", value: { ...anSsr, start: { command: " " } }, at: ["start.command"] },
+    { when: "a command is nothing", value: { ...anSsr, start: { command: "" } }, at: ["start.command"] },
     { when: "a command has a NUL", value: { ...anSsr, start: { command: "a\0" } }, at: ["start.command"] },
     { when: "a command is huge", value: { ...anSsr, start: { command: "x".repeat(4097) } }, at: ["start.command"] },
     { when: "a release has no command", value: { ...anSsr, release: { timeoutSeconds: 3 } }, at: ["release.command"] },

@@ -23,7 +23,6 @@ export const checked =
 
 const command = z
   .string()
-  .min(1)
   .max(limits.commandLengthMax)
   .refine(isPlainText, "contains control characters")
   .refine((text) => text.trim() !== "", "is empty");

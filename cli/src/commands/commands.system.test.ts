@@ -1,5 +1,5 @@
 import { rmSync } from "node:fs";
-import { readFile, stat, symlink } from "node:fs/promises";
+import { readdir, readFile, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import {
@@ -489,6 +489,21 @@ describe.concurrent("svc init", () => {
       image: { reference: expect.stringMatching(/nginx:stable-alpine$/) },
       release: { configured: false, timeoutSeconds: null },
     });
+  });
+
+  test("of a template leaves nothing to be said about the app", async () => {
+    await using directory = await aDirectory({});
+    for (const more of [
+      ["--type", "ssr"],
+      ["--root", "apps/web"],
+    ]) {
+      const { status, stderr } = await svc(["init", "--template", "realtime-todo", ...more], { cwd: directory.path });
+      expect({ status, stderr }).toEqual({
+        status: 2,
+        stderr: expect.stringContaining("svc init --template realtime-todo"),
+      });
+    }
+    expect(await readdir(directory.path)).toEqual([]);
   });
 
   test("tells a person what is built, where it is afterwards, and why", async () => {

@@ -36,6 +36,14 @@ export const init = command({
   },
   examples: ["svc init", "svc init --name Shop", "svc init --root apps/web", "svc init --template realtime-todo"],
   async run(context, { name, force, template, type, root }) {
+    if (template !== undefined && (type !== undefined || root !== undefined))
+      throw new CliError(
+        "CLI_INVALID_USAGE",
+        "A template is what it is: --type and --root are for an app that is there",
+        {
+          hint: `Run \`svc init --template ${template}\` in the directory that it is to be in`,
+        },
+      );
     const place = await context.manifestPlace();
     const rootDirectory = tidyRoot(root);
     const facts = await readFacts(place.directory, rootDirectory);

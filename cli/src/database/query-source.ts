@@ -25,8 +25,8 @@ const tooLarge = (): CliError =>
   });
 
 async function readFileText(context: Context, file: string): Promise<string> {
-  const text = await readTextFile(resolve(context.cwd, file), limits.sqlBytesMax).catch((thrown: unknown) => {
-    if (thrown instanceof CliError) throw tooLarge();
+  const how = { strict: true, tooLarge: tooLarge() };
+  const text = await readTextFile(resolve(context.cwd, file), limits.sqlBytesMax, how).catch((thrown: unknown) => {
     if (isFileError(thrown, "EACCES", "EPERM", "EISDIR")) throw wrong(`${file} cannot be read`);
     throw thrown;
   });

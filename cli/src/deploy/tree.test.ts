@@ -13,7 +13,10 @@ const silent = { special: () => {}, leftOut: () => {} };
 const nothing = { files: new Set<string>(), directories: [] };
 
 /** The paths that are packed of a directory with these files. */
-async function packed(files: Record<string, string>, tree: Partial<Tree> & { below?: string } = {}): Promise<string[]> {
+async function packed(
+  files: Record<string, string | Uint8Array>,
+  tree: Partial<Tree> & { below?: string } = {},
+): Promise<string[]> {
   await using directory = await aDirectory(files);
   const { below = "", ...rest } = tree;
   const entries = await listTree(
@@ -51,6 +54,12 @@ describe("of a directory", () => {
       ".svc/notes.md",
     ];
     expect(await packed(Object.fromEntries(files.map((name) => [name, ""])))).toEqual([".svc/notes.md", "kept.js"]);
+  });
+
+  test("an ignore file that nothing would be found in is refused", async () => {
+    const utf16 = Buffer.from("\ufeffsecrets/\n", "utf16le");
+    for (const path of [".svcignore", "sub/.svcignore"])
+      await expect(packed({ ".svcignore": "", [path]: utf16 })).rejects.toThrow(`${path} is not text in UTF-8`);
   });
 
   test(".gitignore counts, the deeper one first", async () => {

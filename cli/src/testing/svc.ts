@@ -29,7 +29,7 @@ export interface Ended {
 
 /** A directory of its own, gone at the end of the block. */
 export async function aDirectory(
-  files: Readonly<Record<string, string>> = {},
+  files: Readonly<Record<string, string | Uint8Array>> = {},
 ): Promise<AsyncDisposable & { path: string }> {
   const path = await mkdtemp(join(tmpdir(), "svc-cli-test-"));
   for (const [name, text] of Object.entries(files)) {

@@ -14,7 +14,7 @@ const pollMs = 1000;
 export const projectsRename = command({
   name: "projects rename",
   summary: "Give a project another slug, and so another address",
-  details: "The site is served all the while; what it is called before redirects to the new address.",
+  details: "The site is served all the while, and its address of before redirects to the new one.",
   flags: { project: flag.project },
   arguments: { newSlug: argument.required("newSlug", "The slug that it is to have") },
   examples: ["svc projects rename corner-shop", "svc projects rename corner-shop --project shop"],

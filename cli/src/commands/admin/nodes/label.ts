@@ -7,10 +7,8 @@ import { findNode } from "../../../nodes.ts";
 export const adminNodesLabel = command({
   name: "admin nodes label",
   summary: "Give a machine labels, or take them away; plans choose machines by these",
-  details: [
-    "A label that is set here counts for more than one that the machine says of itself, and plans go by nothing else.",
-    "What runs on the machine already stays there.",
-  ].join("\n"),
+  details:
+    "A label that is set here counts for more than one that the machine says of itself, and plans go by nothing else. What runs on the machine already stays there.",
   arguments: {
     ...nodeArguments,
     labels: argument.many("label", "`key=value` sets a label, `key-` takes it away"),

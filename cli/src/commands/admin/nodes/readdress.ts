@@ -19,10 +19,8 @@ export function readAddresses(words: readonly string[]): string[] {
 export const adminNodesReaddress = command({
   name: "admin nodes readdress",
   summary: "Say at which addresses edges may reach a node",
-  details: [
-    "Its SVC_AGENT_ADDRESS has to be one of them, from the agent's next connection on. They take the place of the",
-    "address that the node joined from, or of what was said before.",
-  ].join("\n"),
+  details:
+    "Its SVC_AGENT_ADDRESS has to be one of them, from the agent's next connection on. They take the place of the address that the node joined from, or of what was said before.",
   arguments: {
     ...nodeArguments,
     addresses: argument.many("address", "A private address of the machine"),
