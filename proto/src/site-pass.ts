@@ -1,7 +1,11 @@
 import { createHmac } from "node:crypto";
 
-/** Whoever brings it has typed the password of the site: the visitor's cookie. Its value of a day is the same for everybody. */
-export const sitePassCookie = "svc_site_auth";
+/**
+ * Whoever brings it has typed the password of the site: the visitor's cookie. Its value of a day is the same for everybody.
+ * A browser takes a name that begins so from the host itself and from no other: what a neighbour's site sets for the
+ * domain above both would come before it, and keep visitors out.
+ */
+export const sitePassCookie = "__Host-svc_site_auth";
 
 const msPerDay = 86_400_000;
 /** A cookie lasts seven days, and so reaches into the eighth. */

@@ -64,8 +64,8 @@ export async function capturePage(
   const metrics = { width, height, deviceScaleFactor: 1, mobile: false };
   await browser.call(anything, "Emulation.setDeviceMetricsOverride", metrics);
   if (view.pass !== "") {
-    const cookie = { name: sitePassCookie, value: view.pass, url: view.url, httpOnly: true };
-    await browser.call(anything, "Network.setCookie", { ...cookie, secure: view.url.startsWith("https:") });
+    const cookie = { name: sitePassCookie, value: view.pass, url: view.url, httpOnly: true, secure: true };
+    await browser.call(anything, "Network.setCookie", cookie);
   }
   onBegin();
   await navigate(browser, view);

@@ -108,7 +108,7 @@ test("the page is shown, with the pass of its gate, and the picture is pushed", 
   const edge = await anEdge(html('<body style="background: #12ab34">'));
   await control.assign({ upserts: [placement("c1", edge.port, { pass: "word" })] });
   expect(await pictureOf("c1")).toEqual({ width: 1280, height: 800, corner: [0x12, 0xab, 0x34] });
-  expect(edge.asked[0]?.headers).toMatchObject({ host: `${host}:${edge.port}`, cookie: "svc_site_auth=word" });
+  expect(edge.asked[0]?.headers).toMatchObject({ host: `${host}:${edge.port}`, cookie: "__Host-svc_site_auth=word" });
   // By which analytics know that it is nobody.
   expect(edge.asked[0]?.headers["user-agent"]).toContain(" HeadlessChrome/");
   const asked = control.tokensAsked.filter(({ workId }) => workId === "c1");

@@ -162,13 +162,13 @@ describe("nobody passes without the password", () => {
     ...["A".repeat(43), "_".repeat(43), "*".repeat(43), "?".repeat(43), "A".repeat(42), "A".repeat(44)],
   ])("with the cookie %s", async (value) => {
     for (const text of [value, `"${value}"`]) {
-      const answer = await ask(edge.http, shop, "/", { headers: { cookie: `svc_site_auth=${text}` } });
+      const answer = await ask(edge.http, shop, "/", { headers: { cookie: `__Host-svc_site_auth=${text}` } });
       expect(answer.status).toBe(401);
     }
   });
 
   test("with a real value that was changed, moved or hidden", async () => {
-    const value = cookie.slice("svc_site_auth=".length);
+    const value = cookie.slice("__Host-svc_site_auth=".length);
     const flipped = value.startsWith("A") ? `B${value.slice(1)}` : `A${value.slice(1)}`;
     const swapped = [...value].map((c) => (c === c.toLowerCase() ? c.toUpperCase() : c.toLowerCase())).join("");
     const tricks = [
@@ -183,9 +183,14 @@ describe("nobody passes without the password", () => {
         `x/../${value}`,
         `%${value}`,
       ],
-    ].map((text) => `svc_site_auth=${text}`);
-    tricks.push(`svc_site_auth=x; svc_site_auth=${value}`, `xsvc_site_auth=${value}`);
-    tricks.push(`svc_site_auth_=${value}`, `svc_site_auth:${value}`, `${value}`, `a="; svc_site_auth=x; b=${value}"`);
+    ].map((text) => `__Host-svc_site_auth=${text}`);
+    tricks.push(`__Host-svc_site_auth=x; __Host-svc_site_auth=${value}`, `x__Host-svc_site_auth=${value}`);
+    tricks.push(
+      `__Host-svc_site_auth_=${value}`,
+      `__Host-svc_site_auth:${value}`,
+      `${value}`,
+      `a="; __Host-svc_site_auth=x; b=${value}"`,
+    );
     const passed: string[] = [];
     for (const trick of tricks) {
       const { status } = await ask(edge.http, shop, "/", { headers: { cookie: trick } });
@@ -201,7 +206,7 @@ describe("nobody passes without the password", () => {
       { "x-original-url": "/_svc/password" },
       { "x-forwarded-uri": "/_svc/password" },
       { "x-http-method-override": "POST" },
-      { connection: "cookie", cookie: "svc_site_auth=x" },
+      { connection: "cookie", cookie: "__Host-svc_site_auth=x" },
     ]) {
       expect((await ask(edge.http, shop, "/", { headers })).status).toBe(401);
     }
@@ -302,7 +307,7 @@ describe("the right password", () => {
     expect(headers["location"]).toBe(`http://${shop}/a?b=c`);
     expect(headers["set-cookie"]).toEqual([
       expect.stringMatching(
-        /^svc_site_auth=[A-Za-z0-9_-]{43}; Path=\/; Max-Age=604800; HttpOnly; Secure; SameSite=Lax$/,
+        /^__Host-svc_site_auth=[A-Za-z0-9_-]{43}; Path=\/; Max-Age=604800; HttpOnly; Secure; SameSite=Lax$/,
       ),
     ]);
   });
@@ -362,7 +367,9 @@ describe("the right password", () => {
     expect(app.last()?.headers.cookie?.replaceAll(" ", "")).toBe("theme=dark;lang=de");
     await ask(edge.http, shop, "/", { headers: { cookie } });
     expect(app.last()?.headers).not.toHaveProperty("cookie");
-    await ask(edge.http, shop, "/", { headers: { cookie: `${cookie};a=b;svc_site_auth = x;SVC_Site_Auth=y` } });
+    await ask(edge.http, shop, "/", {
+      headers: { cookie: `${cookie};a=b;__Host-svc_site_auth = x;__HOST-SVC_Site_Auth=y` },
+    });
     expect(app.last()?.headers.cookie).toBe("a=b");
     const previewCookie = await signedIn(edge, hosts.preview, "open sesame");
     expect((await ask(edge.http, hosts.preview, "/", { headers: { cookie: previewCookie } })).status).toBe(200);
@@ -580,9 +587,9 @@ describe("restarts", () => {
 });
 
 test("a site without a password has nothing of it", async () => {
-  const sent = await ask(edge.http, open, "/x?svc_error=1", { headers: { cookie: "svc_site_auth=x; a=b" } });
+  const sent = await ask(edge.http, open, "/x?svc_error=1", { headers: { cookie: "__Host-svc_site_auth=x; a=b" } });
   expect(sent).toMatchObject({ status: 200, body: "secret" });
-  expect(app.last()).toMatchObject({ url: "/x?svc_error=1", headers: { cookie: "svc_site_auth=x; a=b" } });
+  expect(app.last()).toMatchObject({ url: "/x?svc_error=1", headers: { cookie: "__Host-svc_site_auth=x; a=b" } });
   await new Promise<void>((resolve, reject) => {
     const [hostname, port] = edge.http.split(":");
     get({ hostname, port, path: "/events", headers: { host: open } }, (answer) => {
