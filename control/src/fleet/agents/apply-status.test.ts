@@ -1,6 +1,7 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { HealthState, Observed, PlacementStatusSchema } from "@svc/proto/node";
 import { describe, expect, test } from "vitest";
+import { observationValue, placementValue } from "../cluster/keys.ts";
 import { isActive, nextObservation } from "./apply-status.ts";
 import { aPlacementValue } from "./builders.ts";
 
@@ -48,6 +49,33 @@ test("what is set aside for a container is known from an agent that tells it", (
   const reserved = { reservedMemoryMb: 64, reservedCpuMillicores: 25 };
   const write = { limits: { ...told, ...reserved } };
   expect(apply({ resources: { ...limits, ...reserved } })).toMatchObject({ write });
+});
+
+test("no number of a node is larger than what it is kept in, and no time has a year that a database does not take", () => {
+  const [most, most64] = [2 ** 32 - 1, 2n ** 64n - 1n];
+  const digest = `sha256:${"0".repeat(64)}`;
+  const times = { since: "-271821-04-20T00:00:00Z", lastAt: "+275760-09-13T00:00:00Z" };
+  const next = apply({
+    ...{ statusSeq: most64, restartSeq: most, changedAt: "+010000-01-01T00:00:00Z" },
+    build: { digest, sizeBytes: most64 },
+    backup: { digest, sizeBytes: most64, dumpBytes: most64 },
+    capture: { digest, sizeBytes: most64 },
+    proof: { coveredAt: "", tookMs: most64, bytes: most64, tables: [{ schema: "public", name: "t", rows: most64 }] },
+    crashing: { ...times, count: most, reason: "", nextStartAt: "" },
+    resources: { generation: most64 },
+  });
+  if ("skip" in next) throw new Error(next.skip);
+  expect(observationValue.parse(JSON.parse(JSON.stringify(next.write)))).toEqual(next.write);
+  const { restartSeq, crashing, changedAt, limits } = next.write;
+  const at = now.toISOString();
+  expect({ restartSeq, crashing, changedAt }).toEqual({
+    restartSeq: 2 ** 31 - 1,
+    crashing: { since: at, lastAt: at, count: 2 ** 31 - 1, reason: "", nextStartAt: null },
+    changedAt: at,
+  });
+  // The next generation of limits is one that can be kept as well.
+  const nextLimits = { ...placement, limitsGeneration: (limits?.generation ?? 0) + 1 };
+  expect(placementValue.parse(nextLimits)).toEqual(nextLimits);
 });
 
 test("how often a container ended in a row is known, in words that can be shown", () => {

@@ -4,6 +4,7 @@ import { HealthState, Observed } from "@svc/proto/node";
 import { realtimePackage } from "@svc/proto/realtime";
 import { uuid } from "../../stores/db/uuid.ts";
 import type { ObservationValue, PlacementValue } from "../cluster/keys.ts";
+import { countOf, integerMax } from "../sessions/count.ts";
 
 const observedWords: ReadonlyMap<number, ObservationValue["observed"]> = new Map([
   [Observed.ASSIGNED, "assigned"],
@@ -21,6 +22,8 @@ const observedWords: ReadonlyMap<number, ObservationValue["observed"]> = new Map
 /** A sentence for the timeline. */
 const limitsProblemBytesMax = 300;
 const crashReasonBytesMax = 1_000;
+/** The next ones are counted from what a node says of this, so there is room above it. */
+const generationMax = 2 ** 52;
 const observedRanks = new Map([...observedWords].map(([rank, word]) => [word, rank]));
 
 const healthWords: ReadonlyMap<number, ObservationValue["health"]> = new Map([
@@ -67,10 +70,10 @@ export function nextObservation({
     write: {
       placementId: placement.placementId,
       epoch: placement.epoch,
-      statusSeq: Number(status.statusSeq),
+      statusSeq: countOf(status.statusSeq),
       observed,
       health: healthWords.get(status.health) ?? null,
-      restartSeq: status.restartSeq,
+      restartSeq: countOf(status.restartSeq, integerMax),
       upstream: upstreamOn(address, status.upstream),
       ...(status.upstreamIsEntrance && { isEntrance: true as const }),
       failure: failureOf(status),
@@ -107,7 +110,7 @@ function buildOf({ build }: PlacementStatus): ObservationValue["build"] {
   if (build === undefined || !/^sha256:[0-9a-f]{64}$/.test(build.digest)) return null;
   return {
     digest: build.digest,
-    sizeBytes: Number(build.sizeBytes),
+    sizeBytes: countOf(build.sizeBytes),
     os: word(build.platform?.os),
     architecture: word(build.platform?.architecture),
     ...(build.warnings.length > 0 && {
@@ -125,13 +128,13 @@ function buildOf({ build }: PlacementStatus): ObservationValue["build"] {
 function backupOf({ backup }: PlacementStatus): Pick<ObservationValue, "backup"> {
   if (backup === undefined || !/^sha256:[0-9a-f]{64}$/.test(backup.digest)) return {};
   const { digest, sizeBytes, dumpBytes } = backup;
-  return { backup: { digest, sizeBytes: Number(sizeBytes), dumpBytes: Number(dumpBytes) } };
+  return { backup: { digest, sizeBytes: countOf(sizeBytes), dumpBytes: countOf(dumpBytes) } };
 }
 
 /** Absent before there is one. */
 function captureOf({ capture }: PlacementStatus): Pick<ObservationValue, "capture"> {
   if (capture === undefined || !/^sha256:[0-9a-f]{64}$/.test(capture.digest)) return {};
-  return { capture: { digest: capture.digest, sizeBytes: Number(capture.sizeBytes) } };
+  return { capture: { digest: capture.digest, sizeBytes: countOf(capture.sizeBytes) } };
 }
 
 /** What is kept of it goes to every replica. */
@@ -144,9 +147,9 @@ function proofOf({ proof }: PlacementStatus, now: Date): Pick<ObservationValue, 
   const { coveredAt, tookMs, bytes, tables } = proof;
   return {
     proof: {
-      ...{ coveredAt: timeOf(coveredAt, now), tookMs: Number(tookMs), bytes: Number(bytes) },
+      ...{ coveredAt: timeOf(coveredAt, now), tookMs: countOf(tookMs), bytes: countOf(bytes) },
       tables: tables.slice(0, provenTablesMax).map(({ schema, name, rows }) => ({
-        ...{ schema: clip(schema, nameLengthMax), name: clip(name, nameLengthMax), rows: Number(rows) },
+        ...{ schema: clip(schema, nameLengthMax), name: clip(name, nameLengthMax), rows: countOf(rows) },
       })),
       isCut: tables.length > provenTablesMax,
     },
@@ -159,7 +162,7 @@ function crashingOf({ crashing }: PlacementStatus, now: Date): Pick<ObservationV
   const { since, lastAt, count, reason, nextStartAt } = crashing;
   return {
     crashing: {
-      ...{ since: timeOf(since, now), lastAt: timeOf(lastAt, now), count },
+      ...{ since: timeOf(since, now), lastAt: timeOf(lastAt, now), count: countOf(count, integerMax) },
       reason: clip(stripControl(reason), crashReasonBytesMax),
       nextStartAt: nextStartAt === "" ? null : timeOf(nextStartAt, now),
     },
@@ -172,13 +175,23 @@ function limitsOf({ resources, resourcesProblem }: PlacementStatus): Pick<Observ
   const { memoryMb, cpuMillicores, pidsLimit, reservedMemoryMb, reservedCpuMillicores, generation } = resources;
   const problem = resourcesProblem === "" ? null : clip(stripControl(resourcesProblem), limitsProblemBytesMax);
   const reserved = reservedMemoryMb > 0 && reservedCpuMillicores > 0 && { reservedMemoryMb, reservedCpuMillicores };
-  return { limits: { generation: Number(generation), memoryMb, cpuMillicores, pidsLimit, ...reserved, problem } };
+  return {
+    limits: {
+      generation: countOf(generation, generationMax),
+      memoryMb,
+      cpuMillicores,
+      pidsLimit,
+      ...reserved,
+      problem,
+    },
+  };
 }
 
 const word = (text: string | undefined) => (text !== undefined && /^[a-z0-9_/.-]{1,32}$/i.test(text) ? text : null);
 
-/** RFC 3339 as the agent gave it, or the time of arrival when that makes no sense. */
+/** RFC 3339 as the agent gave it, or the time of arrival when that makes no sense, or has no year of four digits. */
 export function timeOf(text: string, now: Date): string {
   const at = new Date(text);
-  return Number.isNaN(at.getTime()) ? now.toISOString() : at.toISOString();
+  const isTime = !Number.isNaN(at.getTime()) && /^\d/.test(at.toISOString());
+  return (isTime ? at : now).toISOString();
 }

@@ -8,6 +8,7 @@ import { createWake } from "@svc/runtime/wake";
 import type { Log } from "../../log.ts";
 import type { EdgeStateValue } from "../cluster/keys.ts";
 import { mayEnter, placeOf } from "../nodes/place.ts";
+import { countOf } from "../sessions/count.ts";
 import { persist } from "../sessions/session.ts";
 import type { EdgeRows } from "./edge-rows.ts";
 
@@ -88,7 +89,7 @@ const textOrNull = (text: string): string | null =>
   text === "" ? null : clip(stripControl(text), limits.errorTextBytesMax);
 
 const stateOf = ({ generation, phase, lacks, unready }: EdgeState): EdgeStateValue => ({
-  generation: Number(generation),
+  generation: countOf(generation),
   phase: phases[phase] ?? "serving",
   lacks: textOrNull(lacks),
   unready: textOrNull(unready),

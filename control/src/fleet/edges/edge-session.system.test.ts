@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type EdgeAppliedValue, type EdgeSessionValue, keys } from "../cluster/keys.ts";
 import type { Link } from "../daemons/start.ts";
 import { aDaemon, aRouter, aWorld, type DaemonFiles, until, type World } from "../daemons/testing.ts";
+import { readRouting } from "../routes/routing.ts";
 
 let world: World;
 let link: Link;
@@ -103,6 +104,15 @@ describe("a router", () => {
     expect(second.bulkToken).not.toBe("");
     router.send({ case: "applied", value: { generation: second.generation, digest: "bb" } });
     await until("applied", async () => (await appliedNow())?.generation === generation);
+  });
+
+  test("that says a generation which nobody could have given it keeps nobody from seeing what all edges serve", async () => {
+    await using router = await aRouter(link, edge, { generation: 2n ** 64n - 1n });
+    await router.next("table");
+    expect((await readRouting(world.etcd, [])).edgeApplied(edge.id)?.generation).toBe(Number.MAX_SAFE_INTEGER);
+    router.send({ case: "edgeState", value: { generation: 2n ** 64n - 1n } });
+    await until("its state", async () => (await appliedNow())?.state?.generation === Number.MAX_SAFE_INTEGER);
+    expect((await readRouting(world.etcd, [])).edgeApplied(edge.id)).not.toBeNull();
   });
 
   test("never gets a table that is half written", async () => {

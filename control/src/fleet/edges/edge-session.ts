@@ -14,6 +14,7 @@ import { behindHostsMax, type EdgeAppliedValue, type EdgeSessionValue, keys } fr
 import { nodeTopic } from "../cluster/topics.ts";
 import type { DaemonCall } from "../sessions/call.ts";
 import { createClockSkewWriter } from "../sessions/clock-skew.ts";
+import { countOf } from "../sessions/count.ts";
 import { LinkError } from "../sessions/errors.ts";
 import { helloProblem } from "../sessions/hello.ts";
 import {
@@ -100,7 +101,7 @@ function appliedValue(
   now: Date,
 ): EdgeAppliedValue {
   return {
-    generation: Number(generation),
+    generation: countOf(generation),
     digest: /^[0-9a-f]{0,64}$/.test(digest) ? digest : "",
     error: error === "" ? null : clip(stripControl(error), limits.errorTextBytesMax),
     behindHosts: behindHosts.filter((host) => host.length <= hostLengthMax).slice(0, behindHostsMax),

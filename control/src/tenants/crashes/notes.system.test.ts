@@ -51,8 +51,8 @@ async function aContainer(status: DeploymentStatus = "running") {
     observation: () => observation,
   };
   return {
-    id,
-    deployment,
+    ...{ id, deployment, placement },
+    observation: () => observation,
     newLeader: () => createCrashNotes({ db: api.db, fleet, log: createLog("silent") }),
     report(change: Partial<ObservationValue>) {
       observation = { ...observation, ...change, statusSeq: observation.statusSeq + 1 };
@@ -155,4 +155,17 @@ test("a container of a deployment that is still on its way is told of once that 
   await api.db.updateTable("deployment").set({ status: "running" }).where("id", "=", deployment.id).execute();
   await leader();
   expect(await seen()).toMatchObject({ phases: ["crashed"], state: "crashing" });
+});
+
+test("a container that cannot be noted keeps nobody from being told of others", async () => {
+  const [bad, good] = [await aContainer(), await aContainer()];
+  // More than the column of its restarts holds.
+  bad.report({ observed: "failed", health: null, failure, restartSeq: 2 ** 31 });
+  good.report({ health: "backoff", failure });
+  const fleet = {
+    placements: () => [bad, good].map(({ placement }) => ({ nodeId: "n1", placement, modRevision: 1n })),
+    observation: (_: string, id: string) => [bad, good].find((each) => each.id === id)?.observation() ?? null,
+  };
+  await createCrashNotes({ db: api.db, fleet, log: createLog("silent") })();
+  expect((await good.seen()).phases).toEqual(["crashed"]);
 });

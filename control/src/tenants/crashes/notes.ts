@@ -9,6 +9,8 @@ import { isNoteworthy, type Note, type Noted, nextNote } from "./rules.ts";
 const tasksPerQuery = 500;
 /** A crash, that it is over, and what is to be remembered: more there is not in one report. */
 const notesPerReport = 4;
+/** One that cannot be noted holds up no other; after so many in a row it is the store that fails. */
+const failuresMax = 10;
 
 interface ServingTask extends Noted {
   id: string;
@@ -56,6 +58,7 @@ export function createCrashNotes({
     );
     done = new Map([...done].filter(([id]) => reports.has(id)));
     const news = [...reports.values()].filter(({ placementId, statusSeq }) => done.get(placementId) !== statusSeq);
+    let inARow = 0;
     for (let at = 0; at < news.length; at += tasksPerQuery) {
       const batch = news.slice(at, at + tasksPerQuery);
       const tasks = await findServing(
@@ -66,7 +69,14 @@ export function createCrashNotes({
         const task = tasks.get(observation.placementId);
         // Of a deployment that is still on its way, or over, its own end tells enough.
         if (task === undefined) continue;
-        if (await tell(task, observation)) done.set(task.id, observation.statusSeq);
+        try {
+          if (await tell(task, observation)) done.set(task.id, observation.statusSeq);
+          inARow = 0;
+        } catch (error) {
+          inARow += 1;
+          if (inARow >= failuresMax) throw error;
+          log.warn({ err: error, taskId: task.id }, "a crash could not be noted this time");
+        }
       }
     }
   };
