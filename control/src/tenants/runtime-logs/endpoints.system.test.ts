@@ -13,7 +13,8 @@ const asked: [string, string, number][] = [];
 /** What the node says of a container; `running` unless set. */
 const answers = new Map<string, RuntimeLog>();
 let connected = true;
-let fails = false;
+/** Whose node does not answer. */
+const silent = new Set<string>();
 let api: TestApi;
 let owner: TestUser;
 let project: Project;
@@ -22,7 +23,7 @@ beforeAll(async () => {
     fleet: { isConnected: () => connected },
     queryLog: async (nodeId, taskId, lines) => {
       asked.push([nodeId, taskId, lines]);
-      if (fails) throw new Error("no answer from 10.0.0.1");
+      if (silent.has(taskId)) throw new Error("no answer from 10.0.0.1");
       return answers.get(taskId) ?? running;
     },
   });
@@ -32,6 +33,7 @@ afterAll(() => api[Symbol.asyncDispose]());
 beforeEach(async () => {
   asked.length = 0;
   answers.clear();
+  silent.clear();
   project = await api.newProject(owner);
 });
 
@@ -178,24 +180,35 @@ test("of a container that crashed are refused with its reason, and shown when as
   expect((await read("?exited=true")).body).toEqual({ ok: true, log: "goodbye\n", lines: 1, state: "exited", exit });
 });
 
+/** A second container of a deployment, on a node of its own. */
+async function newReplica(deploymentId: string): Promise<string> {
+  const of = { project_id: project.id, owner_kind: "deployment", owner_id: deploymentId, kind: "serve" } as const;
+  const limits = { memory_mb: 1, cpu_millicores: 1, pids_limit: 1 };
+  const row = { ...of, ...limits, channel: "production" as const, replica: 1, spec: "{}", spec_hash: "x" };
+  const { id } = await api.db
+    .insertInto("task")
+    .values({ ...row, node_id: randomUUID() })
+    .returning("id")
+    .executeTakeFirstOrThrow();
+  return id;
+}
+
+test.each(["first", "second"])(
+  "of several replicas come from one that answers, when the node of the %s does not",
+  async (which) => {
+    const { deploymentId, taskId } = await newServing();
+    const other = await newReplica(deploymentId);
+    silent.add(which === "first" ? taskId : other);
+    expect((await read()).body).toMatchObject({ log: running.text, state: "running" });
+    silent.add(taskId).add(other);
+    expect(refusal(await read())).toEqual([502, "RUNTIME_LOGS_UNAVAILABLE"]);
+  },
+);
+
 test("of several replicas come from one that runs", async () => {
   const { deploymentId, taskId } = await newServing();
   answers.set(taskId, exited);
-  const { id } = await api.db
-    .insertInto("task")
-    .values({
-      ...{
-        project_id: project.id,
-        owner_kind: "deployment",
-        owner_id: deploymentId,
-        kind: "serve",
-        channel: "production",
-        replica: 1,
-      },
-      ...{ spec: "{}", spec_hash: "x", memory_mb: 1, cpu_millicores: 1, pids_limit: 1, node_id: randomUUID() },
-    })
-    .returning("id")
-    .executeTakeFirstOrThrow();
+  const id = await newReplica(deploymentId);
   expect((await read("?exited=true")).body.state).toBe("running");
   answers.set(id, absent);
   expect((await read()).body.error.message).not.toContain("exited");
@@ -221,12 +234,11 @@ test("of a deployment that failed are shown when asked for, also while the one b
 });
 
 test("are not there when the node does not answer, which says nothing about the node", async () => {
-  await newServing();
-  fails = true;
-  const silent = await read();
-  fails = false;
-  expect(refusal(silent)).toEqual([502, "RUNTIME_LOGS_UNAVAILABLE"]);
-  expect(silent.text).not.toContain("10.0.0.1");
+  const { taskId } = await newServing();
+  silent.add(taskId);
+  const answer = await read();
+  expect(refusal(answer)).toEqual([502, "RUNTIME_LOGS_UNAVAILABLE"]);
+  expect(answer.text).not.toContain("10.0.0.1");
   asked.length = 0;
   connected = false;
   expect(refusal(await read())).toEqual([502, "RUNTIME_LOGS_UNAVAILABLE"]);

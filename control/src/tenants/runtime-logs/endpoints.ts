@@ -59,7 +59,7 @@ async function getScope(db: Db, projectId: string, { channel, deployment }: Aske
   return { deploymentId: deployment };
 }
 
-/** The log of a container that runs; when none of them does, of the first. */
+/** The log of a container that runs; when none of them does, of the first whose node answers. @throws ApiError when none does */
 async function readBest(
   context: TenantContext,
   projectId: string,
@@ -69,26 +69,28 @@ async function readBest(
   let best: RuntimeLog | null = null;
   for (const container of containers.slice(0, askedMax)) {
     const found = await readOne(context, projectId, container, lines);
-    if (found.state === "running") return found;
+    if (found?.state === "running") return found;
     best ??= found;
   }
-  return best ?? { text: "", lines: 0, state: "absent", exit: null };
+  if (best !== null) return best;
+  const message = "The node that runs the container did not deliver its log. Try again in a moment.";
+  throw new ApiError("RUNTIME_LOGS_UNAVAILABLE", { status: 502, message });
 }
 
+/** Null: its node does not answer. */
 async function readOne(
   { log, fleet, queryLog }: TenantContext,
   projectId: string,
   { taskId, nodeId }: PlacedContainer,
   lines: number,
-): Promise<RuntimeLog> {
+): Promise<RuntimeLog | null> {
   try {
     // A question to a node without a stream would only be waited for.
     if (!fleet.isConnected(nodeId)) throw new Error("the node has no stream");
     return await queryLog(nodeId, taskId, lines);
   } catch (cause) {
     log.warn({ err: cause, projectId, nodeId }, "runtime log could not be read");
-    const message = "The node that runs the container did not deliver its log. Try again in a moment.";
-    throw new ApiError("RUNTIME_LOGS_UNAVAILABLE", { status: 502, message, cause });
+    return null;
   }
 }
 

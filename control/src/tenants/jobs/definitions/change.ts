@@ -7,8 +7,8 @@ import {
   announceJobs,
   insertJobs,
   type JobPlace,
-  listRetiredJobs,
   lockLiveJobs,
+  lockRetiredJobs,
   readSituation,
   retireJobs,
   setUserEnabled,
@@ -24,12 +24,13 @@ import {
 export async function switchChannelJobs(tx: Db, place: JobPlace, deploymentId: string | null): Promise<void> {
   const isHere = ({ channel, pr_number }: Job) => channel === place.channel && pr_number === (place.pr_number ?? 0);
   const live = (await lockLiveJobs(tx, [place.project_id])).filter(isHere);
-  const known = [...live, ...(await listRetiredJobs(tx, place))];
   const deployment =
     deploymentId === null
       ? undefined
       : await tx.selectFrom("deployment").select("manifest").where("id", "=", deploymentId).executeTakeFirst();
   const wanted = deployment === undefined ? [] : definitionsOf(storedManifestSchema.parse(deployment.manifest));
+  const names = wanted.map(({ name }) => name);
+  const known = [...live, ...(await lockRetiredJobs(tx, place, names))];
   if (known.length === 0 && wanted.length === 0) return;
   const { added, kept, retired } = switchJobs(known, wanted);
   if (deploymentId !== null) {

@@ -92,6 +92,17 @@ describe("deployments", () => {
     expect(back["d"]?.retired_at).not.toBeNull();
   });
 
+  test("that a channel had once, of other names, are not looked at: there may be very many", async () => {
+    await serve([job("old"), job("kept")]);
+    await serve([job("kept")]);
+    await api.db.transaction().execute(async (tx) => {
+      await tx.selectFrom("job").select("id").where("name", "=", "old").forUpdate().execute();
+      // With all of them read and locked, this would wait for the transaction that it is in.
+      await serve([job("kept"), job("new")]);
+    });
+    expect((await jobsNow())["new"]?.retired_at).toBeNull();
+  });
+
   test("do not lose an instant that is due, unless the schedule is another one", async () => {
     const due = new Date(Date.now() - 1_000);
     await serve([job("a"), job("b")]);

@@ -28,18 +28,21 @@ export const lockLiveJobs = (tx: Db, projectIds: readonly string[]): Promise<Job
     .forUpdate()
     .execute();
 
-/** Those that a channel had once. Needs the channel's state locked. */
-export const listRetiredJobs = (tx: Db, place: JobPlace): Promise<Job[]> =>
-  tx
-    .selectFrom("job")
-    .selectAll()
-    .where("project_id", "=", place.project_id)
-    .where("channel", "=", place.channel)
-    .where("pr_number", "=", place.pr_number ?? 0)
-    .where("retired_at", "is not", null)
-    .orderBy("id")
-    .forUpdate()
-    .execute();
+/** Those of these names that a channel had once: of all others there may be many. Needs the channel's state locked. */
+export const lockRetiredJobs = async (tx: Db, place: JobPlace, names: readonly string[]): Promise<Job[]> =>
+  names.length === 0
+    ? []
+    : tx
+        .selectFrom("job")
+        .selectAll()
+        .where("project_id", "=", place.project_id)
+        .where("channel", "=", place.channel)
+        .where("pr_number", "=", place.pr_number ?? 0)
+        .where("name", "in", names)
+        .where("retired_at", "is not", null)
+        .orderBy("id")
+        .forUpdate()
+        .execute();
 
 const columnsOf = ({ enabled, timeoutSeconds, schedule, timezone, retries, overlap }: Definition) => ({
   ...{ schedule, timezone, retries, overlap },

@@ -74,3 +74,29 @@ test("a run says how its attempts went, and what each wrote", async () => {
     });
   }
 });
+
+test("runs asked for by hand, and canceled, are bounded for an account", async () => {
+  const project = await api.newProject(user);
+  const { id: project_id } = project;
+  const deployment = await api.newDeployment(project, { status: "running" });
+  await api.db
+    .updateTable("deployment")
+    .set({ artifact_digest: `sha256:${"0".repeat(64)}` })
+    .where("id", "=", deployment.id)
+    .execute();
+  await api.db
+    .insertInto("channel_state")
+    .values({ project_id, channel: "production", pr_number: 0, deployment_id: deployment.id, stopped: false })
+    .execute();
+  const job = await newJob(api.db, { project_id, deployment_id: deployment.id });
+  const begin = () => api.call("POST", `/projects/${project_id}/jobs/${job.id}/run`, { session: user.session });
+  let begun = 0;
+  let last = await begin();
+  while (last.status === 202 && begun < 1_000) {
+    begun += 1;
+    last = await begin();
+  }
+  expect(last).toMatchObject({ status: 429, body: { error: { code: "RATE_LIMITED" } } });
+  expect(Number(last.headers.get("retry-after"))).toBeGreaterThan(0);
+  expect(begun).toBeGreaterThanOrEqual(120);
+});

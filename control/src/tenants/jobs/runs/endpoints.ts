@@ -13,6 +13,8 @@ import {
 } from "@svc/proto";
 import { recordAudit } from "../../../http/audit.ts";
 import type { Caller } from "../../../http/caller.ts";
+import { ApiError } from "../../../http/errors.ts";
+import { takeAttempt } from "../../../identity/limits/attempts.ts";
 import type { Db } from "../../../stores/db/pool.ts";
 import { Refused } from "../../../stores/refused.ts";
 import { endpoint } from "../../endpoint.ts";
@@ -24,6 +26,9 @@ import { findListedRun, type ListedRun, listRuns, listShownAttempts } from "./st
 import { attemptView, jobRunView, numbered } from "./view.ts";
 
 const path = "/projects/:id/job-runs";
+
+/** Each leaves rows behind, also one that is canceled at once: so many an account asks for by hand. */
+const askingForRuns = { capacity: 120, secondsPerToken: 1 };
 
 const view = (run: ListedRun) => jobRunView({ ...run, id: run.job_id }, run);
 
@@ -45,13 +50,18 @@ const begin = endpoint({
   reply: jobRunReply,
   errors: [
     ...(["SUSPENDED", "PLAN_FEATURE_UNAVAILABLE", "SCOPE_UNAVAILABLE", "ARTIFACT_UNAVAILABLE"] as const),
-    "IDEMPOTENCY_CONFLICT",
+    ...(["IDEMPOTENCY_CONFLICT", "RATE_LIMITED"] as const),
   ],
   handle({ createOnce }, { caller, params, address, idempotencyKey }) {
     const request = ["POST /projects/:id/jobs/:jobId/run", params.id, params.jobId];
     return createOnce({ caller, idempotencyKey, request, status: 202 }, async (tx) => {
       // Who stops, suspends or deploys it does so after this, or before: what is decided on stays until then.
       const project = await getProject(tx, caller, params.id, { lock: true });
+      const wait = await takeAttempt(tx, { what: "job-run", whose: project.owner_id }, askingForRuns);
+      if (wait !== null) {
+        const message = `Runs of your jobs were asked for often just now. Try again in ${wait} s.`;
+        throw new ApiError("RATE_LIMITED", { message, retryAfterSeconds: wait });
+      }
       const requestedBy = { userId: caller.userId, tokenId: caller.tokenId };
       const { job, run } = await requestRun(tx, project, params.jobId, requestedBy);
       const { name, channel, pr_number } = job;

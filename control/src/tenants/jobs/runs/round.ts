@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import { createLimiter } from "@svc/runtime/limiter";
 import { isRunOver } from "../../../fleet/cluster/keys.ts";
 import { explainRefusal, type Hints } from "../../../fleet/scheduler/placement.ts";
@@ -6,7 +5,7 @@ import { listReservations, namedNodes } from "../../../fleet/scheduler/snapshot.
 import { type Attempts, createAttempts, type SeenRun } from "../../../fleet/tasks/attempts.ts";
 import { cancelRun } from "../../../fleet/tasks/runs.ts";
 import { applyStep, type JobRunDeps } from "./apply.ts";
-import { type Placing, placeAttempts } from "./placing.ts";
+import { orderInTurn, type Placing, placeAttempts } from "./placing.ts";
 import { type ReadRuns, readOpenRuns } from "./read.ts";
 import { said } from "./rules.ts";
 import { type JobRunFacts, type JobRunStep, nextJobRunStep } from "./steps.ts";
@@ -48,15 +47,13 @@ function placed(facts: JobRunFacts, step: JobRunStep, placings: ReadonlyMap<stri
   return { do: "note", said: { ...note, message: `${note.message} (${explainRefusal(placing.refused)})` } } as const;
 }
 
-const orderOf = (jobId: string): string => createHash("sha256").update(jobId).digest("hex");
-
 async function placeAll(
-  { rows, fleet }: JobRunDeps,
+  { clock, rows, fleet }: JobRunDeps,
   { runs }: ReadRuns,
   wanting: readonly JobRunFacts[],
 ): Promise<Map<string, Placing>> {
-  // The same ones first in every round, and none because of its name or its age.
-  const requests = await rows.requests(wanting.toSorted((a, b) => (orderOf(a.jobId) < orderOf(b.jobId) ? -1 : 1)));
+  // The same ones first in rounds that follow each other at once, and none because of its name or its age.
+  const requests = await rows.requests(wanting.toSorted(orderInTurn(clock.now())));
   const starting = new Map<string, number>();
   for (const { attempt } of runs) {
     const state = attempt?.run?.state;
