@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { get, type IncomingMessage, request } from "node:http";
-import type { Socket } from "node:net";
+import { createServer, get, type IncomingMessage, request } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { constants, createGunzip, gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -192,6 +192,14 @@ describe("answers of an app", () => {
     expect(gunzipSync(bytes).toString()).toBe("x".repeat(4000));
   });
 
+  test("to HEAD say how long the page is, and not how long nothing is when compressed", async () => {
+    const headers = { "accept-encoding": "gzip" };
+    const path = page("text/html", { "content-length": "4000" });
+    const head = await ask(edge.http, host, path, { method: "HEAD", headers });
+    expect(head).toMatchObject({ status: 200, headers: { "content-length": "4000" } });
+    expect(head.headers["content-encoding"]).toBeUndefined();
+  });
+
   test("that are pages in parts arrive part by part, compressed where Caddy hands on what it compressed", async () => {
     const answer = await new Promise<IncomingMessage>((resolve, reject) => {
       const headers = { host, "accept-encoding": "gzip" };
@@ -276,6 +284,53 @@ test("a site that fails does no harm to another", async () => {
   const well = await Promise.all(Array.from({ length: 50 }, () => ask(edge.http, host)));
   expect(well.map(({ status }) => status)).toEqual(well.map(() => 200));
   expect((await Promise.all(broken)).map(({ status }) => status)).toEqual(broken.map(() => 502));
+});
+
+describe("a request that an app ended without an answer", () => {
+  /** Counts what it is asked, and hangs up on it. */
+  async function startRude(): Promise<AsyncDisposable & { address: string; requests(): number }> {
+    let requests = 0;
+    const server = createServer((request) => {
+      requests += 1;
+      request.resume().once("end", () => request.socket.destroy());
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    return {
+      address: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+      requests: () => requests,
+      [Symbol.asyncDispose]: async () => void (await new Promise((resolve) => server.close(resolve))),
+    };
+  }
+
+  test.each([
+    { containers: 1, method: "GET", times: 1 },
+    { containers: 1, method: "POST", times: 1 },
+    { containers: 2, method: "GET", times: 2 },
+    { containers: 2, method: "POST", times: 1 },
+    { containers: 3, method: "GET", times: 2 },
+  ])("is not carried out over and over: $method, $containers containers", async ({ containers, method, times }) => {
+    await using rude = new AsyncDisposableStack();
+    const apps = [];
+    for (let n = 0; n < containers; n += 1) apps.push(rude.use(await startRude()));
+    await edge.serve({ upserts: [aProxy("rude.svc.localhost", ...apps.map(({ address }) => address))] });
+    const { status } = await ask(edge.http, "rude.svc.localhost", "/confirm", { method });
+    expect(status).toBe(502);
+    expect(apps.reduce((sum, each) => sum + each.requests(), 0)).toBe(times);
+  });
+
+  test("goes to another container", async () => {
+    await using rude = await startRude();
+    await using polite = await startUpstream("polite");
+    await edge.serve({ upserts: [aProxy("half.svc.localhost", rude.address, polite.address)] });
+    const statuses: number[] = [];
+    for (let n = 0; n < 10; n += 1) {
+      const answers = await Promise.all(Array.from({ length: 40 }, () => ask(edge.http, "half.svc.localhost")));
+      statuses.push(...answers.map(({ status }) => status));
+    }
+    // Which one it goes to is by chance, the second time as well: three of four are answered, and would be two of four.
+    expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(250);
+    expect(rude.requests()).toBeGreaterThan(0);
+  });
 });
 
 test("of several containers one may die without a failed request", async () => {

@@ -1,3 +1,4 @@
+import { createServer, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { digestOfBundle, filesBundle } from "./testing/bundle.ts";
 import { startTestEdge, type TestEdge } from "./testing/edge.ts";
@@ -144,6 +145,28 @@ test("without the router the files are served without the rules, and with it aga
   await edge.startRouter();
   await waitFor(async () => (await ask(edge.http, host, "/old")).status === 301);
 });
+
+test.each(["GET", "POST"])(
+  "a router that takes questions and says nothing keeps nobody from the files: %s",
+  async (method) => {
+    await edge.stopRouter();
+    const { host: at, port } = edge.config.pagesListen;
+    const mute = createServer((socket) => socket.on("error", () => {}));
+    const sockets = new Set<Socket>();
+    mute.on("connection", (socket) => sockets.add(socket));
+    await new Promise<void>((resolve) => mute.listen(port, at, resolve));
+    // As without any, whatever has become of the router meanwhile.
+    const { status: withoutRules } = await ask(edge.http, host, "/about", { method });
+    const answers = await Promise.all(Array.from({ length: 20 }, () => ask(edge.http, host, "/about", { method })));
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => mute.close(resolve));
+    expect(new Set([withoutRules, ...answers.map(({ status }) => status)])).toEqual(
+      new Set([method === "GET" ? 200 : 405]),
+    );
+    await edge.startRouter();
+    await waitFor(async () => (await ask(edge.http, host, "/old")).status === 301);
+  },
+);
 
 test("a deploy without rules ends them", async () => {
   await serve(host, { "index.html": "home", "404.html": "nothing here" });

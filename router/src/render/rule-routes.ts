@@ -1,4 +1,4 @@
-import { type CaddyRoute, equals, type JsonObject, lists, not, setVars, subroute } from "./json.ts";
+import { always, type CaddyRoute, equals, type JsonObject, lists, not, setVars, subroute } from "./json.ts";
 import { missingHandlers, type StaticSite, staticHandler } from "./static-routes.ts";
 
 /** What the router answered. */
@@ -64,10 +64,14 @@ const servedRoutes: CaddyRoute[] = [
 const askRouter = (bundle: string, { pagesListen, noRulesSocket }: RuleOptions): JsonObject => ({
   handler: "reverse_proxy",
   upstreams: [{ dial: pagesListen }, { dial: `unix/${noRulesSocket}` }],
-  load_balancing: { selection_policy: { policy: "first" }, try_duration: "1s", try_interval: "10ms" },
+  // Whatever was asked for, this is a question: one that is not answered soon is asked elsewhere.
+  load_balancing: {
+    ...{ selection_policy: { policy: "first" }, try_duration: "3s", try_interval: "10ms" },
+    retry_match: [always],
+  },
   // A router that is away is asked once a second.
   health_checks: { passive: { fail_duration: "1s", max_fails: 1 } },
-  transport: { protocol: "http", dial_timeout: "250ms", response_header_timeout: "2s", compression: false },
+  transport: { protocol: "http", dial_timeout: "250ms", response_header_timeout: "1s", compression: false },
   rewrite: { method: "GET" },
   headers: {
     request: {

@@ -20,6 +20,7 @@ import {
   lists,
   matches,
   never,
+  not,
   responseHeaders,
   subroute,
 } from "./json.ts";
@@ -215,7 +216,28 @@ const toUpstreams = (
   addresses: readonly string[],
   options: SiteOptions,
   entrance: EntranceFiles | null,
-): JsonObject[] => [...compress(options.flushesEncoded), proxyHandler(addresses, options, entrance)];
+): JsonObject[] => {
+  const proxy = proxyHandler(addresses, options, entrance);
+  return [compress(options.flushesEncoded), addresses.length === 1 ? proxy : sentAgain(proxy)];
+};
+
+/**
+ * Whatever an app may have begun to carry out goes to it once; to one of several upstreams a second time where it should change
+ * nothing there: its connection may have been ended because its machine is silent. What found no connection has been tried for
+ * as long as there is time.
+ */
+const sentAgain = (proxy: JsonObject): JsonObject =>
+  subroute(
+    [{ handle: [proxy] }],
+    [
+      {
+        match: [{ method: ["GET"], ...not(matches("{http.error.message}", "^dial ")) }],
+        handle: [proxy],
+        terminal: true,
+      },
+      { handle: [{ handler: "error", error: "{http.error.message}", status_code: "{http.error.status_code}" }] },
+    ],
+  );
 
 /**
  * The routes of kinds of targets that Caddy's own module can find for itself, by the name of the kind: apps, and static sites
@@ -279,10 +301,14 @@ const encode = (headers: JsonObject): JsonObject => ({
  * Compresses what an app answers with and did not compress itself: whole answers whose length is known, and pages that are
  * sent while they are made where the encoder hands on what it was given. Events are left alone.
  */
-const compress = (flushesEncoded: boolean): JsonObject[] => [
-  ...(flushesEncoded ? [encode({ "Content-Type": ["text/html*"], "Content-Length": null })] : []),
-  encode({ "Content-Type": compressedTypes, "Content-Length": [] }),
-];
+const compress = (flushesEncoded: boolean): JsonObject => {
+  const handle = [
+    ...(flushesEncoded ? [encode({ "Content-Type": ["text/html*"], "Content-Length": null })] : []),
+    encode({ "Content-Type": compressedTypes, "Content-Length": [] }),
+  ];
+  // Where there is no body its length would be that of nothing, compressed.
+  return subroute([{ match: [not({ method: ["HEAD"] })], handle }]);
+};
 
 /** Caddy before 2.7 would compress what says that nobody may: it does not where it does not know the length. */
 const heedNoTransform: JsonObject = {
@@ -316,7 +342,9 @@ function proxyHandler(
       // Of several upstreams: long enough for the router to find that a machine is silent, and to lead around it.
       try_duration: isOne ? "3s" : "5s",
       // With one upstream every try goes to the same place, which has to come back first.
-      try_interval: isOne ? "100ms" : "5ms",
+      try_interval: isOne ? "100ms" : "25ms",
+      // What an app may have begun to carry out is tried again by nobody, or as `sentAgain` says.
+      retry_match: [never],
     },
     transport: {
       protocol: "http",
