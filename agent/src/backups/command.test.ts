@@ -13,6 +13,10 @@ test.each(databaseEngines)("%s is read as the tenant's role, with a password tha
   expect(Object.values(env)).toEqual(["secret-word"]);
 });
 
+test("of MariaDB a row goes in whatever it takes, as far as a server takes it", () => {
+  expect(dumpCommand("mariadb", id, "").argv).toContain("--max-allowed-packet=1G");
+});
+
 test("of MariaDB neither routines nor triggers nor events are in it", () => {
   const { argv } = dumpCommand("mariadb", id, "");
   expect(argv).toEqual(expect.arrayContaining(["--skip-routines", "--skip-triggers", "--skip-events"]));

@@ -34,6 +34,8 @@ export function dumpCommand(engine: DatabaseEngine, databaseId: string, password
     argv: [
       ...["/usr/bin/mariadb-dump", "--no-defaults", "--single-transaction", "--quick"],
       ...["--skip-routines", "--skip-triggers", "--skip-events", "--no-tablespaces"],
+      // Whatever a row takes.
+      "--max-allowed-packet=1G",
       ...["--default-character-set=utf8mb4", `--socket=${socketDir}/mysqld.sock`, `--user=${role}`, database],
     ],
     env: { MYSQL_PWD: password },

@@ -118,6 +118,17 @@ describe.each(databaseEngines)("an instance of %s", (kind) => {
     expect(await database.log()).toContain("the data is not of");
   });
 
+  test("takes what a restore of its dump is made of", async () => {
+    const database = await withRow(kind);
+    // A lock for everything that some thousand tables have, in one transaction; a row twice as long as what an app may have written.
+    const [statement, answer] =
+      kind === "postgres"
+        ? ["SELECT count(pg_advisory_xact_lock(n)) FROM generate_series(1, 20000) n", "20000"]
+        : ["SELECT LENGTH(REPEAT('x', 33554432))", "33554432"];
+    const { code, text } = await database.sql(statement);
+    expect({ code, text: text.trim() }).toEqual({ code: 0, text: answer });
+  });
+
   test("stops well while sessions are open", async () => {
     const database = await withRow(kind);
     const sleeps = kind === "postgres" ? "SELECT pg_sleep(600)" : "SELECT SLEEP(600)";

@@ -53,6 +53,13 @@ test.each(["postgres", "mariadb"] as const)("%s has as many sessions as control 
 });
 
 test.each([
+  { engine: "postgres", setting: "max_locks_per_transaction", is: "1024" },
+  { engine: "mariadb", setting: "max_allowed_packet", is: "1G" },
+] as const)("$engine takes what a dump of its database is made of: $setting", ({ engine, setting, is }) => {
+  expect(read(serverSettings(engine, sizes))[setting]).toBe(is);
+});
+
+test.each([
   { engine: "postgres", setting: "default_transaction_read_only", is: { on: "on", off: "off" } },
   { engine: "mariadb", setting: "read_only", is: { on: "ON", off: "OFF" } },
 ] as const)("$engine is started read-only or not, as control says", ({ engine, setting, is }) => {

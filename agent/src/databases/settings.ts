@@ -56,6 +56,8 @@ function postgresSettings(sizes: DatabaseSizes): Record<string, string> {
     min_wal_size: "32MB",
     temp_file_limit: `${sizes.sizeMb}MB`,
     max_prepared_transactions: "0",
+    // A restore drops and makes every table in one transaction, and holds a lock of each, of its indexes and of what belongs to it.
+    max_locks_per_transaction: "1024",
     // What keeps sessions from undoing it is that the image's entry point starts a standby, unless that would lose something.
     default_transaction_read_only: sizes.readOnly ? "on" : "off",
     idle_in_transaction_session_timeout: "10min",
@@ -84,6 +86,8 @@ function mariadbSettings(sizes: DatabaseSizes): Record<string, string> {
     read_only: sizes.readOnly ? "ON" : "OFF",
     innodb_buffer_pool_size: `${cacheMb(sizes)}M`,
     innodb_log_file_size: `${between(8, sizes.sizeMb / 16, 96)}M`,
+    // A row of a dump is one statement, twice as long as what an app wrote. Memory is taken as a statement needs it.
+    max_allowed_packet: "1G",
     innodb_read_io_threads: "1",
     innodb_write_io_threads: "1",
     innodb_purge_threads: "1",

@@ -6,9 +6,9 @@ const plan = (db_size_mb: number, db_connection_limit: number, cpu_millicores = 
 });
 
 test.each([
-  { when: "the plan is small", engine: "postgres", of: plan(100, 5), memoryMb: 128 + 16 + 20, pidsLimit: 74 },
-  { when: "the plan is usual", engine: "postgres", of: plan(1024, 20), memoryMb: 128 + 64 + 50, pidsLimit: 89 },
-  { when: "the plan is large", engine: "postgres", of: plan(100_000, 100), memoryMb: 128 + 512 + 210, pidsLimit: 169 },
+  { when: "the plan is small", engine: "postgres", of: plan(100, 5), memoryMb: 128 + 16 + 25, pidsLimit: 74 },
+  { when: "the plan is usual", engine: "postgres", of: plan(1024, 20), memoryMb: 128 + 64 + 63, pidsLimit: 89 },
+  { when: "the plan is large", engine: "postgres", of: plan(100_000, 100), memoryMb: 128 + 512 + 263, pidsLimit: 169 },
   { when: "the plan is usual", engine: "mariadb", of: plan(1024, 20), memoryMb: 192 + 64 + 25, pidsLimit: 121 },
   { when: "the plan has no connections", engine: "mariadb", of: plan(0, 0), memoryMb: 192 + 16 + 5, pidsLimit: 101 },
 ] as const)("the server of $engine when $when", ({ engine, of, memoryMb, pidsLimit }) => {

@@ -17,7 +17,8 @@ export const roleConnectionLimit = (plan: Pick<Plan, "db_connection_limit">): nu
 
 const engines = {
   // What the server itself takes, of memory and of processes or threads; what each connection takes.
-  postgres: { memoryMb: 128, connectionMemoryMb: 2, pids: 64, reservedMemoryMb: 64 },
+  // Of Postgres' 2.5 MB half a megabyte is a connection's part of the table of locks.
+  postgres: { memoryMb: 128, connectionMemoryMb: 2.5, pids: 64, reservedMemoryMb: 64 },
   mariadb: { memoryMb: 192, connectionMemoryMb: 1, pids: 96, reservedMemoryMb: 128 },
 } as const satisfies Record<DatabaseEngine, object>;
 
@@ -42,7 +43,7 @@ export function serverResources(engine: DatabaseEngine, plan: Sizes): TaskResour
   const { memoryMb, connectionMemoryMb, pids, reservedMemoryMb } = engines[engine];
   const connections = roleConnectionLimit(plan);
   return {
-    memoryMb: memoryMb + serverCacheMb(plan) + connectionMemoryMb * connections,
+    memoryMb: memoryMb + serverCacheMb(plan) + Math.ceil(connectionMemoryMb * connections),
     cpuMillicores: plan.cpu_millicores,
     pidsLimit: pids + connections,
     reservedMemoryMb,
