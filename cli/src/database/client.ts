@@ -8,12 +8,12 @@ import type { Env } from "../environment.ts";
 import { CliError } from "../errors.ts";
 import { scrub } from "../redact.ts";
 import type { Address } from "./address.ts";
-import { engineClients } from "./engines.ts";
+import { engineClients, errorTailOf } from "./engines.ts";
 
-/** Of what a client says on either stream, the end counts. */
-const keptCharacters = 64 * 1024;
-/** What of it a person is shown. */
-const linesShown = 12;
+/** Names of every migration or table: of these all count, and there are never as many. */
+const outputCharactersMax = 16 * 1024 * 1024;
+/** Of what a client says on stderr the end counts. */
+const errorCharacters = 64 * 1024;
 const killMs = 5000;
 /** A migration that builds an index, or a restore. */
 const runMsMax = 12 * 3600_000;
@@ -23,14 +23,17 @@ export interface ClientRun {
   args: readonly string[];
   /** What is fed to it; default: nothing. */
   input?: Readable;
+  /** Called whenever it has printed something. */
+  onOutput?: () => void;
 }
 
 /** How a run of a client ended. */
 export interface ClientEnd {
   /** Null: a signal ended it. */
   exitCode: number | null;
-  stdout: string;
-  /** The last lines of stderr, without the password. */
+  /** All that it printed. DATABASE_NOT_READY where that is more than anybody reads. */
+  stdout(): string;
+  /** What it said of its failure, without the password. */
   errorTail: string;
 }
 
@@ -38,20 +41,21 @@ export interface ClientEnd {
  * Runs psql or mariadb against a database, in an environment of its own: neither settings of the machine nor those of
  * whoever runs us count, and the password is in that environment alone. DATABASE_NOT_READY when the client is not there.
  */
-export async function runClient(context: Context, address: Address, { args, input }: ClientRun): Promise<ClientEnd> {
+export async function runClient(context: Context, address: Address, { args, ...io }: ClientRun): Promise<ClientEnd> {
   const client = engineClients[address.engine];
-  return runProgram(context, [client.program, ...client.argsOf(address), ...args], {
+  const { exitCode, stdout, stderr } = await runProgram(context, [client.program, ...client.argsOf(address), ...args], {
     env: { ...basicEnv(context.env), ...client.envOf(address) },
-    secrets: address.password === null ? [] : [address.password],
-    ...(input && { input }),
+    ...io,
   });
+  const said = scrub(stderr, address.password === null ? [] : [address.password]);
+  return { exitCode, stdout, errorTail: errorTailOf(address.engine, said) };
 }
 
 /** What the client says of itself with `args`: its version, its help. */
 export async function askClient(context: Context, engine: Address["engine"], args: readonly string[]): Promise<string> {
   const { program } = engineClients[engine];
-  const { stdout } = await runProgram(context, [program, ...args], { env: basicEnv(context.env), secrets: [] });
-  return stdout;
+  const { stdout } = await runProgram(context, [program, ...args], { env: basicEnv(context.env) });
+  return stdout();
 }
 
 /** HOME: certificates of authorities are found below it. */
@@ -66,8 +70,8 @@ const basicEnv = (env: Env): Record<string, string> =>
 async function runProgram(
   context: Context,
   argv: Argv,
-  { env, secrets, input }: { env: Record<string, string>; secrets: readonly string[]; input?: Readable },
-): Promise<ClientEnd> {
+  { env, input, onOutput }: { env: Record<string, string> } & Omit<ClientRun, "args">,
+): Promise<Pick<ClientEnd, "exitCode" | "stdout"> & { stderr: string }> {
   const [program] = argv;
   const deadline = context.clock.abortAfter(runMsMax);
   const stop = AbortSignal.any([context.signal, deadline]);
@@ -77,7 +81,14 @@ async function runProgram(
     context.clock.after(killMs, () => child.kill("SIGKILL")).unref();
   };
   stop.addEventListener("abort", end, { once: true });
-  const [stdout, stderr] = [child.stdout, child.stderr].map(tailOf);
+  let [printed, stderr] = ["", ""];
+  child.stdout.setEncoding("utf8").on("data", (chunk: string) => {
+    if (printed.length <= outputCharactersMax) printed += chunk;
+    onOutput?.();
+  });
+  child.stderr.setEncoding("utf8").on("data", (chunk: string) => {
+    stderr = (stderr + chunk).slice(-errorCharacters);
+  });
   const missing = new Promise<never>((_resolve, reject) => {
     child.once("error", (cause) => reject(cannotStart(program, cause)));
   });
@@ -95,28 +106,23 @@ async function runProgram(
     await fed;
     context.signal.throwIfAborted();
     if (inputError !== undefined && !isCut(inputError)) throw inputError;
-    const lines = scrub(stderr?.() ?? "", secrets)
-      .trimEnd()
-      .split("\n")
-      .slice(-linesShown);
-    return { exitCode, stdout: stdout?.() ?? "", errorTail: lines.join("\n") };
+    return { exitCode, stdout: () => whole(program, printed), stderr };
   } finally {
     stop.removeEventListener("abort", end);
   }
+}
+
+function whole(program: string, printed: string): string {
+  if (printed.length <= outputCharactersMax) return printed;
+  throw new CliError("DATABASE_NOT_READY", `${program} printed more than ${outputCharactersMax} characters`, {
+    hint: "Look with `svc db schema` at what the database has so much of",
+  });
 }
 
 const isCut = (thrown: unknown): boolean =>
   thrown instanceof Error &&
   "code" in thrown &&
   (thrown.code === "EPIPE" || thrown.code === "ERR_STREAM_PREMATURE_CLOSE");
-
-function tailOf(stream: Readable): () => string {
-  let text = "";
-  stream.setEncoding("utf8").on("data", (chunk: string) => {
-    text = (text + chunk).slice(-keptCharacters);
-  });
-  return () => text;
-}
 
 function cannotStart(program: string, cause: Error): CliError {
   const isMissing = "code" in cause && cause.code === "ENOENT";

@@ -1,5 +1,6 @@
+import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { readdir, writeFile } from "node:fs/promises";
+import { chmod, readdir, writeFile } from "node:fs/promises";
 import { type AddressInfo, connect, createServer } from "node:net";
 import { join } from "node:path";
 import { pipeline } from "node:stream";
@@ -7,18 +8,22 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ok, projectId, type Routes, refusal, startApi } from "../testing/api.ts";
 import {
+  besideLocked,
   besideUncommitted,
   mariadbDatabase,
   type OwnedDatabase,
   postgresDatabase,
 } from "../testing/database-servers.ts";
 import { aDirectory, envelopeOf, type SvcOptions, svc } from "../testing/svc.ts";
+import type { TunnelEnd } from "../testing/tunnel.ts";
 
 const backupId = "33333333-3333-4333-8333-333333333333";
 const state = JSON.stringify({ project: { id: projectId, slug: "shop" } });
 const project = { id: projectId, slug: "shop" };
 const at = "2030-01-01T00:00:00.000Z";
 const base = `/api/v1/projects/${projectId}/database`;
+/** How pg_dump ends. */
+const complete = "--\n-- PostgreSQL database dump complete\n--\n";
 
 type Engine = "postgres" | "mariadb";
 
@@ -38,19 +43,27 @@ const answersOf = (engine: Engine, url: string): Routes => ({
 
 /** Runs svc in a linked directory with `files`, by a platform that leads to `database`. */
 async function run(
-  database: OwnedDatabase,
+  database: OwnedDatabase & TunnelEnd,
   args: string[],
   {
     files = {},
     answers = {},
+    programs = [],
     ...more
-  }: { files?: Record<string, string | Buffer>; answers?: Routes } & Partial<SvcOptions> = {},
+  }: {
+    files?: Record<string, string | Buffer>;
+    answers?: Routes;
+    /** Which of the files come before programs of the machine. */
+    programs?: string[];
+  } & Partial<SvcOptions> = {},
 ) {
   const engine = database.url.startsWith("postgres") ? "postgres" : "mariadb";
   await using api = await startApi({ ...answersOf(engine, database.url), ...answers }, database);
   await using directory = await aDirectory({ ".svc/state.json": state, ".svc/migrations/.keep": "" });
   for (const [name, content] of Object.entries(files)) await writeFile(join(directory.path, name), content);
-  const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url, TMPDIR: directory.path, ...more.env };
+  for (const name of programs) await chmod(join(directory.path, name), 0o755);
+  const path = programs.length > 0 ? { PATH: `${directory.path}:${process.env["PATH"]}` } : {};
+  const env = { SVC_TOKEN: "svc_key-secret", SVC_API_URL: api.url, TMPDIR: directory.path, ...path, ...more.env };
   const ended = await svc(args, { cwd: directory.path, ...more, env });
   return {
     ...ended,
@@ -121,6 +134,34 @@ describe("on Postgres", () => {
     expect(envelopeOf(ended)).toMatchObject({ ok: true, applied: 2, skipped: 0 });
   });
 
+  test("a migration that another one applies meanwhile is left to that", async () => {
+    await using fresh = await postgresDatabase();
+    const files = { ".svc/migrations/1.sql": "create table once (a int)" };
+    const migrate = () => run(fresh, ["db", "migrate", "--channel", "preview", "--json"], { files });
+    await run(fresh, ["db", "migrate", "--channel", "preview", "--json"]);
+    const both = await besideUncommitted(
+      fresh,
+      "lock table _svc_migrations in share row exclusive mode",
+      () => Promise.all([migrate(), migrate()]),
+      2,
+    );
+    const ends = both.map(envelopeOf).toSorted((one, other) => Number(one["applied"]) - Number(other["applied"]));
+    expect(ends).toMatchObject([
+      { ok: true, applied: 0, skippedFiles: ["1.sql"] },
+      { ok: true, files: ["1.sql"], skipped: 0 },
+    ]);
+  });
+
+  test("a list that is longer than anybody reads is no list of what was applied", async () => {
+    await using fresh = await postgresDatabase();
+    await fresh.ask("create table _svc_migrations as select repeat('x', 17 * 1024 * 1024) as name");
+    await fresh.ask("grant select on _svc_migrations to public");
+    const ended = await run(fresh, ["db", "migrate", "--channel", "preview", "--json"], { files: migrations });
+    expect(envelopeOf(ended)).toMatchObject({
+      error: { code: "DATABASE_NOT_READY", message: expect.stringContaining("printed more than") },
+    });
+  });
+
   test("a migration that fails leaves nothing, and says why without the password", async () => {
     const ended = await run(database, ["db", "migrate", "--channel", "preview"], {
       files: { ".svc/migrations/020_bad.sql": "create table half (a int);\nselect nothing from nowhere;\n" },
@@ -138,7 +179,8 @@ describe("on Postgres", () => {
       "CREATE SCHEMA other;\nCREATE TABLE other.t (a text);\n",
       "CREATE TABLE public.kept (a text DEFAULT 'x\\y'::text);\n",
       "COPY other.t (a) FROM stdin;\ntab\\t back\\\\slash\n\\.\n\n",
-      "INSERT INTO public.kept VALUES ('1');\n\\unrestrict aB3\n",
+      "INSERT INTO public.kept VALUES ('1');\n",
+      `${complete}\n\\unrestrict aB3\n`,
     ].join("");
     const restored = await run(database, ["db", "restore", "dump.sql", "--channel", "preview", "--yes", "--json"], {
       files: { "dump.sql": dump },
@@ -159,13 +201,13 @@ describe("on Postgres", () => {
   test("a dump in another encoding is restored with what it means, and bytes that are none change nothing", async () => {
     const head = (encoding: string) => `--\n-- PostgreSQL database dump\n--\nSET client_encoding = '${encoding}';\n`;
     const body = "CREATE TABLE public.kept (a text);\nCOPY public.kept (a) FROM stdin;\n";
-    const dump = Buffer.from(`${head("LATIN1")}${body}caf\xe9 \xab\xbb\n\\.\n`, "latin1");
+    const dump = Buffer.from(`${head("LATIN1")}${body}caf\xe9 \xab\xbb\n\\.\n${complete}`, "latin1");
     const restored = await run(database, ["db", "restore", "dump.sql", "--channel", "preview", "--yes", "--json"], {
       files: { "dump.sql": dump },
     });
     expect(envelopeOf(restored)).toMatchObject({ ok: true, psqlExitCode: 0 });
     expect(await database.ask("select a from kept")).toBe("café «»");
-    const broken = Buffer.from(`${head("UTF8")}${body}caf\xe9\n\\.\n`, "latin1");
+    const broken = Buffer.from(`${head("UTF8")}${body}caf\xe9\n\\.\n${complete}`, "latin1");
     const ended = await run(database, ["db", "restore", "dump.sql", "--channel", "preview", "--yes"], {
       files: { "dump.sql": broken },
     });
@@ -174,7 +216,7 @@ describe("on Postgres", () => {
   });
 
   test("a backup is downloaded, restored, and gone from this machine", async () => {
-    const dump = "--\n-- PostgreSQL database dump\n--\ncreate table from_backup (a int);\n";
+    const dump = `--\n-- PostgreSQL database dump\n--\ncreate table from_backup (a int);\n${complete}`;
     const backup = {
       ...{ id: backupId, channel: "production", engine: "postgres", status: "complete", sizeBytes: 9, error: null },
       ...{ filename: "shop.sql.gz", createdAt: at, completedAt: at, scheduled: false },
@@ -205,6 +247,44 @@ describe("on Postgres", () => {
     expect(ended.stderr).toMatch(/has the command \\! \(line 4\).*DATABASE_NOT_READY/);
     expect(ended.left).not.toContain("ran");
     expect(await database.ask("select to_regclass('from_backup') is null")).toBe("f");
+  });
+
+  test("a psql that cannot be kept from running programs is given no dump", async () => {
+    const ended = await run(database, ["db", "restore", "dump.sql", "--yes", "--json"], {
+      files: {
+        "dump.sql": `--\n-- PostgreSQL database dump\n--\ncreate table never (a int);\n${complete}`,
+        psql: '#!/bin/sh\n[ "$*" != --version ] || exec echo \'psql (PostgreSQL) 15.13\'\nexec /usr/bin/psql "$@"\n',
+      },
+      programs: ["psql"],
+    });
+    expect(envelopeOf(ended)).toMatchObject({
+      error: { code: "DATABASE_NOT_READY", message: expect.stringContaining("too old") },
+    });
+    expect(await database.ask("select to_regclass('never') is null")).toBe("t");
+  });
+
+  test("a dump that was cut off changes nothing", async () => {
+    const before = await database.ask("select string_agg(relname, ',' order by relname) from pg_stat_user_tables");
+    const dump = "--\n-- PostgreSQL database dump\n--\ncreate table cut (a int);\n";
+    const ended = await run(database, ["db", "restore", "dump.sql", "--yes", "--json"], {
+      files: { "dump.sql": dump },
+    });
+    expect(envelopeOf(ended)).toMatchObject({
+      error: { code: "CLI_INVALID_USAGE", message: expect.stringContaining("not whole") },
+    });
+    expect(await database.ask("select string_agg(relname, ',' order by relname) from pg_stat_user_tables")).toBe(
+      before,
+    );
+  });
+
+  test("a row that is longer than what is read at once comes through", async () => {
+    const row = `${"long ".repeat(200_000)}end`;
+    const dump = `--\n-- PostgreSQL database dump\n--\ncreate table kept (a text);\ncopy kept from stdin;\n${row}\n\\.\n${complete}`;
+    const ended = await run(database, ["db", "restore", "dump.sql", "--channel", "preview", "--yes", "--json"], {
+      files: { "dump.sql": dump },
+    });
+    expect(envelopeOf(ended)).toMatchObject({ ok: true });
+    expect(await database.ask("select md5(a) from kept")).toBe(createHash("md5").update(row).digest("hex"));
   });
 
   test("a refusal of the tunnel is what a person is told", async () => {
@@ -249,6 +329,105 @@ describe("on MariaDB", () => {
     expect(await database.ask("select group_concat(name order by name) from _svc_migrations")).toBe(
       "001_notes.sql,010_more.sql",
     );
+  });
+
+  test("migrations are applied once also where the list of them is long", async () => {
+    await using fresh = await mariadbDatabase();
+    const migrate = () => run(fresh, ["db", "migrate", "--channel", "preview", "--json"], { files: migrations });
+    expect(envelopeOf(await migrate())).toMatchObject({ applied: 2, skipped: 0 });
+    await fresh.ask("insert into _svc_migrations (name) select concat(repeat('z', 96), seq) from seq_1_to_1000");
+    expect(envelopeOf(await migrate())).toMatchObject({ applied: 0, skipped: 2 });
+  });
+
+  test("two that migrate at the same moment apply a file once", async () => {
+    await using fresh = await mariadbDatabase();
+    await fresh.ask("create table prices (cents int); insert into prices values (7)");
+    const files = { ".svc/migrations/1.sql": "update prices set cents = cents * 100;\n" };
+    const migrate = () => run(fresh, ["db", "migrate", "--channel", "preview", "--json"], { files });
+    const both = await besideLocked(fresh, "prices", () => Promise.all([migrate(), migrate()]), 2);
+    const ends = both.map(envelopeOf).toSorted((one, other) => Number(one["applied"]) - Number(other["applied"]));
+    expect(ends).toMatchObject([
+      { ok: true, applied: 0, skipped: 1 },
+      { ok: true, applied: 1, skipped: 0 },
+    ]);
+    expect(await fresh.ask("select cents from prices")).toBe("700");
+  });
+
+  test("a server that is not there is told so, before anything waits for it", async () => {
+    const ended = await run(database, ["db", "migrate", "--json"], {
+      files: migrations,
+      env: { DATABASE_URL: "mysql://u:secret-word@127.0.0.1:1/x" },
+    });
+    expect(envelopeOf(ended)).toMatchObject({
+      error: { code: "DATABASE_NOT_READY", message: expect.stringContaining("ERROR 2002") },
+    });
+  });
+
+  test("a database of many tables is emptied for a dump", async () => {
+    await using fresh = await mariadbDatabase();
+    const views = Array.from({ length: 900 }, (_, at) => `create view v${"x".repeat(58)}${at} as select 1;`);
+    await fresh.ask(views.join(" "));
+    const dump = "-- MariaDB dump 10.19\ncreate table kept (a int);\n-- Dump completed\n";
+    const ended = await run(fresh, ["db", "restore", "dump.sql", "--channel", "preview", "--yes", "--json"], {
+      files: { "dump.sql": dump },
+    });
+    expect(envelopeOf(ended)).toMatchObject({ ok: true });
+    expect(await fresh.ask("show tables")).toBe("kept");
+  });
+
+  test("a large row is restored, and one that the server does not take changes nothing", async () => {
+    await using fresh = await mariadbDatabase();
+    await fresh.ask("create table before_it (a int)");
+    const dump = [
+      "-- MariaDB dump 10.19-11.8.6-MariaDB",
+      "create table kept (a longblob);",
+      `insert into kept values (\n'${"\\0".repeat(10 * 1024 * 1024)}');`,
+      "-- Dump completed on 2030-01-01\n",
+    ].join("\n");
+    const restore = () =>
+      run(fresh, ["db", "restore", "dump.sql", "--channel", "preview", "--yes", "--json"], {
+        files: { "dump.sql": dump },
+      });
+    expect(envelopeOf(await restore())).toMatchObject({
+      error: { code: "DATABASE_NOT_READY", message: expect.stringMatching(/20.*16/) },
+    });
+    expect(await fresh.ask("show tables")).toBe("before_it");
+    await fresh.ask("set global max_allowed_packet = 1073741824");
+    expect(envelopeOf(await restore())).toMatchObject({ ok: true });
+    expect(await fresh.ask("select length(a) from kept")).toBe(String(10 * 1024 * 1024));
+  });
+
+  test("where the way to the database breaks in a restore, a person is told what is lost", async () => {
+    const dump = "-- MariaDB dump 10.19\ncreate table breaks_here (a int);\n-- Dump completed\n";
+    const broken = { ...database, breaksAt: "breaks_here" };
+    const ended = await run(broken, ["db", "restore", "dump.sql", "--channel", "preview", "--yes", "--json"], {
+      files: { "dump.sql": dump },
+    });
+    expect(envelopeOf(ended)).toMatchObject({
+      error: {
+        ...{ code: "DATABASE_NOT_READY", message: expect.stringContaining("the server is gone") },
+        hint: expect.stringContaining("What the database held is gone"),
+      },
+    });
+  });
+
+  test("a dump that was cut off changes nothing, and one that fails shows none of its rows", async () => {
+    await using fresh = await mariadbDatabase();
+    await fresh.ask("create table before_it (a int)");
+    const restore = (dump: string) =>
+      run(fresh, ["db", "restore", "dump.sql", "--channel", "preview", "--yes", "--json"], {
+        files: { "dump.sql": dump },
+      });
+    const cut = "-- MariaDB dump 10.19\ncreate table kept (a int);\ninsert into nowhere values ('a-secret'),\n";
+    expect(envelopeOf(await restore(cut))).toMatchObject({
+      error: { code: "CLI_INVALID_USAGE", message: expect.stringContaining("not whole") },
+    });
+    expect(await fresh.ask("show tables")).toBe("before_it");
+    const failed = await restore(`${cut}('another');\n-- Dump completed\n`);
+    expect(envelopeOf(failed)).toMatchObject({
+      error: { code: "DATABASE_NOT_READY", message: expect.stringContaining("nowhere' doesn't exist") },
+    });
+    expect(`${failed.stdout}${failed.stderr}`).not.toMatch(/a-secret|another/);
   });
 
   test("a dump replaces everything, its sandbox line included", async () => {
@@ -299,7 +478,7 @@ describe("on MariaDB", () => {
     });
     expect(envelopeOf(other)).toMatchObject({ error: { code: "CLI_INVALID_USAGE" } });
     const evil = await run(database, ["db", "restore", "dump.sql", "--yes"], {
-      files: { "dump.sql": "-- MariaDB dump 10.19\n\\! touch ran\n" },
+      files: { "dump.sql": "-- MariaDB dump 10.19\n\\! touch ran\n-- Dump completed\n" },
     });
     expect(evil.status).toBe(1);
     expect(evil.left).not.toContain("ran");

@@ -29,7 +29,8 @@ export const getAddress = async (context: Context, branch: Branch): Promise<Addr
 
 /**
  * Does `work` with an address that can be reached from here: where that of the branch is inside of the platform only,
- * by a tunnel that lasts as long. What the tunnel failed with counts more than what the client made of it.
+ * by a tunnel that lasts as long. What the tunnel failed with says more than what the client made of it; what that means
+ * for the database is known to `work`.
  */
 export async function withReachable<T>(
   context: Context,
@@ -46,5 +47,10 @@ export async function withReachable<T>(
   }
 }
 
-const troubleOf = (tunnel: Tunnel, thrown: unknown): unknown =>
-  thrown instanceof CliError && thrown.code === "DATABASE_NOT_READY" ? (tunnel.trouble() ?? thrown) : thrown;
+function troubleOf(tunnel: Tunnel, thrown: unknown): unknown {
+  const trouble = tunnel.trouble();
+  if (trouble === null || !(thrown instanceof CliError && thrown.code === "DATABASE_NOT_READY")) return thrown;
+  const { code, message, server } = trouble;
+  const hints = new Set([thrown.hint, trouble.hint].filter((hint) => hint !== undefined));
+  return new CliError(code, message, { hint: [...hints].join(". "), cause: trouble, ...(server && { server }) });
+}

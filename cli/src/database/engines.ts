@@ -38,6 +38,8 @@ export const engineClients = {
       "--skip-column-names",
       "--local-infile=0",
       "--default-character-set=utf8mb4",
+      // A row of a dump is one statement. What the server takes counts.
+      "--max-allowed-packet=1G",
       `--connect-timeout=${connectSeconds}`,
       "--protocol=tcp",
       `--host=${host}`,
@@ -71,3 +73,20 @@ const libpqSettings = (parameters: Readonly<Record<string, string>>): Record<str
       return variable === undefined ? [] : [[variable, value]];
     }),
   );
+
+/** What of a client's words a person is shown. */
+const linesShown = 12;
+const lineCharactersMax = 500;
+
+/**
+ * What a client's last words say of its failure. Before them mariadb repeats the statement that failed, which may be the rows
+ * of a dump: nothing of it is shown.
+ */
+export function errorTailOf(engine: DatabaseEngine, stderr: string): string {
+  const lines = stderr.trimEnd().split("\n");
+  const begins = engine === "mariadb" ? lines.findLastIndex((line) => line.startsWith("ERROR ")) : -1;
+  return lines
+    .slice(Math.max(begins, lines.length - linesShown, 0))
+    .map((line) => (line.length > lineCharactersMax ? `${line.slice(0, lineCharactersMax)}…` : line))
+    .join("\n");
+}

@@ -25,15 +25,23 @@ export function listArgs(engine: DatabaseEngine): string[] {
 }
 
 /**
- * Arguments with which psql applies one file: in one transaction with the row that says so, and alone. The row comes
- * last: a file that commits by itself and then fails is not taken for applied.
+ * Arguments with which psql applies one file: in one transaction with the row that says so, and alone. It fails before the file
+ * where somebody else has applied that meanwhile. The row comes last: a file that commits by itself and then fails is not taken
+ * for applied.
  */
 export const applyArgs = (name: string, path: string): string[] => [
   "--single-transaction",
   `--command=lock table ${table.postgres} in share row exclusive mode`,
+  `--command=do $$ begin if exists (select from ${table.postgres} where name = ${literal("postgres", name)}) then raise exception 'It is applied by now'; end if; end $$`,
   `--file=${path}`,
   `--command=insert into ${table.postgres} (name) values (${literal("postgres", name)})`,
 ];
+
+/**
+ * With which a session of MariaDB waits until no other one migrates the same database, for up to a day, and prints 1. The lock goes
+ * with the session; locks are the whole server's.
+ */
+export const lockMariadb = "select get_lock(concat('svc_migrate_', md5(database())), 86400);\n";
 
 /** Arguments with which mariadb records a file that it has run: its statements commit one by one. */
 export const recordArgs = (name: string): string[] => [
@@ -56,11 +64,9 @@ export const unfitNames = (names: readonly string[]): string[] =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
   names.filter((name) => /[\u0000-\u001f\u007f]/.test(name) || name.length > 255);
 
-/** Which of the files are yet to be applied, and which were, by the lines that a client printed. */
-export function split(files: readonly string[], printed: string): { todo: string[]; done: string[] } {
-  const applied = new Set(printed.split("\n").map((line) => line.replace(/\r$/, "")));
-  return { todo: files.filter((name) => !applied.has(name)), done: files.filter((name) => applied.has(name)) };
-}
+/** Which migrations were applied, by the lines that a client printed. */
+export const namesIn = (printed: string): ReadonlySet<string> =>
+  new Set(printed.split("\n").map((line) => line.replace(/\r$/, "")));
 
 /** What a person has to know about a file that failed. */
 export const failureHint = (engine: Address["engine"], name: string): string =>

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { emptyMariadb, engineOfDump, isGzip, knowsRestrict } from "./restore-script.ts";
+import { emptyMariadb, engineOfDump, isCutOff, isGzip, knowsRestrict } from "./restore-script.ts";
 
 test.each([
   ["--\n-- PostgreSQL database dump\n--\n", "postgres"],
@@ -10,6 +10,16 @@ test.each([
   ["", null],
 ])("%j was written for %s", (beginning, engine) => {
   expect(engineOfDump(beginning)).toBe(engine);
+});
+
+test.each([
+  ["postgres", "--\n-- PostgreSQL database dump\n--\n", "--\n-- PostgreSQL database dump complete\n--\n", false],
+  ["postgres", "--\n-- PostgreSQL database dump\n--\n", "select 'PostgreSQL database dump complete';\n", true],
+  ["mariadb", "-- MariaDB dump 10.19\n", "-- Dump completed on 2030-01-01\r\n", false],
+  ["mariadb", "-- MySQL dump 10.13\n", "INSERT INTO `a` VALUES (1),\n", true],
+  ["mariadb", "/*M!999999\\- enable the sandbox mode */ \n", "INSERT INTO `a` VALUES (1);\n", false],
+] as const)("a dump of %s that begins with %j and ends with %j is cut off: %s", (engine, beginning, end, cut) => {
+  expect(isCutOff(engine, { beginning, end })).toBe(cut);
 });
 
 test.each([

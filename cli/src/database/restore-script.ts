@@ -1,12 +1,25 @@
 // @pure
 import type { DatabaseEngine } from "@svc/proto";
 
+/** How dumps begin, and what only those that came to their end have in their last lines. */
+const ofDumps = {
+  postgres: {
+    head: /^-- PostgreSQL database( cluster)? dump\s*$/m,
+    last: /^-- PostgreSQL database( cluster)? dump complete/m,
+  },
+  mariadb: { head: /^-- (MariaDB|MySQL) dump \d/m, last: /^-- Dump completed/m },
+} as const satisfies Record<DatabaseEngine, object>;
+
 /** Which engine wrote a dump, by how it begins; null when that does not say. */
 export function engineOfDump(beginning: string): DatabaseEngine | null {
-  if (/^-- PostgreSQL database( cluster)? dump\s*$/m.test(beginning)) return "postgres";
-  if (/^-- (MariaDB|MySQL) dump \d/m.test(beginning)) return "mariadb";
+  if (ofDumps.postgres.head.test(beginning)) return "postgres";
+  if (ofDumps.mariadb.head.test(beginning)) return "mariadb";
   return /^\/\*M?!999999\\- enable the sandbox mode \*\//.test(beginning) ? "mariadb" : null;
 }
+
+/** Whether a dump was cut off. One without the line that it would begin with has been made without its last one, too. */
+export const isCutOff = (engine: DatabaseEngine, { beginning, end }: { beginning: string; end: string }): boolean =>
+  ofDumps[engine].head.test(beginning) && !ofDumps[engine].last.test(end);
 
 export const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
 
@@ -40,6 +53,9 @@ export const listDropsMariadb =
 /** The same statements as they are run, whatever refers to what. */
 export const emptyMariadb = (drops: string): string =>
   `SET FOREIGN_KEY_CHECKS=0;\n${drops}${drops === "" || drops.endsWith("\n") ? "" : "\n"}SET FOREIGN_KEY_CHECKS=1;\n`;
+
+/** Of a server of MariaDB, how long a statement may be, in bytes. */
+export const packetLimitMariadb = "select @@max_allowed_packet";
 
 /**
  * The releases of psql that first know \restrict, with which every further command of psql is refused, by their major

@@ -1,11 +1,12 @@
 import { Readable } from "node:stream";
 import type { Context } from "../context.ts";
 import { CliError } from "../errors.ts";
+import { formatBytes } from "../format.ts";
 import type { Address } from "./address.ts";
 import { askClient, runClient } from "./client.ts";
 import { checkDump, dumpStream } from "./dump-file.ts";
 import { requireSuccess } from "./migrate.ts";
-import { emptyMariadb, emptyPostgres, knowsRestrict, listDropsMariadb } from "./restore-script.ts";
+import { emptyMariadb, emptyPostgres, knowsRestrict, listDropsMariadb, packetLimitMariadb } from "./restore-script.ts";
 
 /**
  * Puts a dump in the place of all that a database holds. On Postgres that is one transaction, so that a failure leaves
@@ -15,21 +16,26 @@ import { emptyMariadb, emptyPostgres, knowsRestrict, listDropsMariadb } from "./
 export async function restore(context: Context, address: Address, path: string): Promise<number> {
   const activity = context.terminal.activity("Reading the dump");
   try {
-    await checkDump(path, address.engine);
+    const dump = { path, ...(await checkDump(path, address.engine)) };
     activity.update("Restoring");
     return address.engine === "postgres"
-      ? await restorePostgres(context, address, path)
-      : await restoreMariadb(context, address, path);
+      ? await restorePostgres(context, address, dump)
+      : await restoreMariadb(context, address, dump);
   } finally {
     activity.stop();
   }
 }
 
-async function restorePostgres(context: Context, address: Address, path: string): Promise<number> {
-  // A second fence behind our own reading of the dump, where this psql has one.
-  const fence = knowsRestrict(await askClient(context, "postgres", ["--version"]))
-    ? `\\restrict ${context.random.uuid().replaceAll("-", "")}\n`
-    : "";
+interface Dump {
+  path: string;
+  longestBytes: number;
+}
+
+async function restorePostgres(context: Context, address: Address, { path }: Dump): Promise<number> {
+  // Our own reading of the dump is not enough of a fence: a dump can change by what rules psql reads it.
+  if (!knowsRestrict(await askClient(context, "postgres", ["--version"])))
+    throw tooOld("psql", "13.22, 14.19, 15.14, 16.10, 17.6");
+  const fence = `\\restrict ${context.random.uuid().replaceAll("-", "")}\n`;
   const ended = await runClient(
     context,
     { ...address, parameters: { ...address.parameters, options: standardStrings } },
@@ -45,28 +51,37 @@ async function restorePostgres(context: Context, address: Address, path: string)
   return ended.exitCode ?? 0;
 }
 
+const unchanged = "Nothing was changed. See with `svc db status`";
+
+const tooOld = (program: string, since: string): CliError =>
+  new CliError("DATABASE_NOT_READY", `This ${program} is too old: it would run programs that a dump names`, {
+    hint: `Update it to ${since} or later, then run the command again`,
+  });
+
 /** A dump is read by these rules, here and by psql. */
 const standardStrings = "-c standard_conforming_strings=on -c client_min_messages=warning";
 
-async function restoreMariadb(context: Context, address: Address, path: string): Promise<number> {
+async function restoreMariadb(context: Context, address: Address, { path, longestBytes }: Dump): Promise<number> {
   if (!(await askClient(context, "mariadb", ["--no-defaults", "--help"])).includes("--sandbox"))
+    throw tooOld("mariadb client", "10.5.25, 10.6.18, 10.11.8, 11.4.2");
+  const limit = await runClient(context, address, { args: [`--execute=${packetLimitMariadb}`] });
+  requireSuccess(address, limit, { what: "The database cannot be asked what it takes", hint: unchanged });
+  const limitBytes = Number(limit.stdout());
+  if (longestBytes >= limitBytes)
     throw new CliError(
       "DATABASE_NOT_READY",
-      "This mariadb client is too old: it would run programs that a dump names",
+      `The dump has a statement of ${formatBytes(longestBytes)}, and the database's server takes ${formatBytes(limitBytes)}`,
       {
-        hint: "Update it to 10.5.25, 10.6.18, 10.11.8, 11.4.2 or later, then run the command again",
+        hint: "Nothing was changed. Have operators raise max_allowed_packet, or make the dump with --skip-extended-insert",
       },
     );
   const listed = await runClient(context, address, { args: [`--execute=${listDropsMariadb}`] });
-  requireSuccess(address, listed, {
-    what: "The tables cannot be listed",
-    hint: "Nothing was changed. See with `svc db status`",
-  });
+  requireSuccess(address, listed, { what: "The tables cannot be listed", hint: unchanged });
   const emptied = await runClient(context, address, {
     args: ["--sandbox"],
-    input: Readable.from([emptyMariadb(listed.stdout)]),
+    input: Readable.from([emptyMariadb(listed.stdout())]),
   });
-  const hint = "What the database held is gone at least in part: mend what the last lines name, then restore again";
+  const hint = "What the database held is gone at least in part: mend what made it fail, then restore again";
   requireSuccess(address, emptied, { what: "The tables cannot be dropped", hint });
   const ended = await runClient(context, address, { args: ["--sandbox"], input: dumpStream(path, "mariadb", "") });
   requireSuccess(address, ended, { what: "The restore failed half-way", hint });

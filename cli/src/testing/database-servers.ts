@@ -41,12 +41,13 @@ export async function postgresDatabase(): Promise<OwnedDatabase> {
 
 /**
  * What `work` gives that begins while somebody else has run `statement` on the same Postgres and not committed it, which is done as
- * soon as `work` waits for that.
+ * soon as as many sessions as `waiting` wait for that.
  */
 export async function besideUncommitted<T>(
   { ask, socketPath, url }: OwnedDatabase,
   statement: string,
   work: () => Promise<T>,
+  waiting = 1,
 ): Promise<T> {
   const { pathname, username } = new URL(url);
   const other = spawnProgram(
@@ -59,12 +60,50 @@ export async function besideUncommitted<T>(
     await once(other.stdout, "data");
     const result = work();
     await untilAnswers(async () => {
-      const waiting = await ask(
+      const found = await ask(
         "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
       );
-      if (waiting === "0") throw new Error("Nobody waits for what was not committed");
+      if (Number(found) < waiting) throw new Error(`Only ${found} wait for what was not committed`);
     });
     other.stdin.end("commit;\n");
+    return await result;
+  } finally {
+    other.kill("SIGKILL");
+    await ended;
+  }
+}
+
+/** The same on MariaDB, where somebody else has locked `table`. */
+export async function besideLocked<T>(
+  { ask, socketPath, url }: OwnedDatabase,
+  table: string,
+  work: () => Promise<T>,
+  waiting: number,
+): Promise<T> {
+  const other = spawnProgram(
+    [
+      "mariadb",
+      "--no-defaults",
+      `--socket=${socketPath}`,
+      "--user=root",
+      "--batch",
+      "--unbuffered",
+      new URL(url).pathname.slice(1),
+    ],
+    { stdio: ["pipe", "pipe", "inherit"] },
+  );
+  const ended = once(other, "exit");
+  try {
+    other.stdin.write(`lock tables ${table} write;\nselect 'done';\n`);
+    await once(other.stdout, "data");
+    const result = work();
+    await untilAnswers(async () => {
+      const found = await ask(
+        "select count(*) from information_schema.processlist where state like 'Waiting for table%' or state = 'User lock'",
+      );
+      if (Number(found) < waiting) throw new Error(`Only ${found} wait for the table`);
+    });
+    other.stdin.end();
     return await result;
   } finally {
     other.kill("SIGKILL");
