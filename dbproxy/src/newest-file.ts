@@ -1,31 +1,25 @@
 import { readFile, stat } from "node:fs/promises";
 import type { Log } from "./log.ts";
 
-/** What a file says, and which of all that the agent has written it is. */
-interface Numbered {
-  generation: bigint;
+interface FileOptions<T> {
+  path: string;
+  /** A noun, such as "table". */
+  what: string;
+  bytesMax: number;
+  /** Throws when the text is none, or not to be used. */
+  parse(text: string): T;
+  use(next: T): void;
+  /** Called for each file that is not used. */
+  refused?(): void;
+  log: Log;
 }
 
 /**
- * A look at a file that the agent writes, as a whole and each time with a higher generation: hands what is new there to `use`. What cannot
- * be read, and what is older than what is in force, leaves that as it is.
- *
- * @param options.what a noun, such as "table"
- * @param options.parse throws when the text is none
- * @param options.inForce null: nothing is
- * @param options.refused called for each file that is not used
+ * A look at a file that the agent writes as a whole: hands what is there to `use` when it is another file than before. What
+ * cannot be used leaves what is in force as it is.
  */
-export function createNewestReader<T extends Numbered>(options: {
-  path: string;
-  what: string;
-  bytesMax: number;
-  parse(text: string): T;
-  inForce(): bigint | null;
-  use(next: T): void;
-  refused?(): void;
-  log: Log;
-}): () => Promise<void> {
-  const { path, what, bytesMax, parse, inForce, use, refused = () => {}, log } = options;
+export function createFileReader<T>(options: FileOptions<T>): () => Promise<void> {
+  const { path, what, bytesMax, parse, use, refused = () => {}, log } = options;
   let seen: string | null = null;
 
   async function read(): Promise<T | Error> {
@@ -43,19 +37,34 @@ export function createNewestReader<T extends Numbered>(options: {
     if (mark === null || mark === seen) return;
     seen = mark;
     const next = await read();
-    const current = inForce();
-    const stays = { what, generation: current?.toString() };
-    if (next instanceof Error) {
-      refused();
-      log.error({ ...stays, err: next }, "a file of the agent cannot be read: what is in force stays");
-    } else if (current !== null && next.generation < current) {
-      refused();
-      log.error(
-        { ...stays, refused: `${next.generation}` },
-        "a file of the agent is an older one: what is in force stays",
-      );
-    } else if (next.generation !== current) use(next);
+    if (!(next instanceof Error)) return use(next);
+    refused();
+    log.error({ what, err: next }, "a file of the agent cannot be used: what is in force stays");
   };
+}
+
+/**
+ * Likewise of a file that has a higher generation each time: one that is older than what is in force is not used.
+ *
+ * @param options.inForce null: nothing is
+ */
+export function createNewestReader<T extends { generation: bigint }>(
+  options: FileOptions<T> & { inForce(): bigint | null },
+): () => Promise<void> {
+  const { parse, inForce, use } = options;
+  return createFileReader({
+    ...options,
+    parse(text) {
+      const next = parse(text);
+      const current = inForce();
+      if (current !== null && next.generation < current)
+        throw new Error(`its generation is ${next.generation}, and ${current} is in force`);
+      return next;
+    },
+    use(next) {
+      if (next.generation !== inForce()) use(next);
+    },
+  });
 }
 
 /** Changes with the file; null while there is none. */

@@ -26,7 +26,7 @@ import { listenForPeers } from "./peers/listener.ts";
 import { createCancelKeys } from "./sessions/cancel-keys.ts";
 import { createCounts } from "./sessions/counts.ts";
 import { createSessions } from "./sessions/sessions.ts";
-import { createTableReader } from "./table/load.ts";
+import { createGoneReader, createTableReader } from "./table/load.ts";
 import { stateOf } from "./table/state.ts";
 import { writeState } from "./table/state-file.ts";
 import { createTable } from "./table/table.ts";
@@ -81,7 +81,7 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<D
   const visitors = opened.use(createVisitors(house, log));
   opened.defer(() => sessions.endAll());
   const peers = { clock, table, sessions, openServer, serverMs, heldMs, metrics, log };
-  const edges = listenForEdges({ clock, serverMs, metrics, log });
+  const edges = listenForEdges({ clock, table, serverMs, metrics, log });
   const doorways = opened.use(
     createDoorways({
       bridges: listenAtBridges({ ports: config.ports, onClient: visitors.welcome, metrics, log }),
@@ -96,11 +96,12 @@ export async function start(config: Config, deps: { log?: Log } = {}): Promise<D
   const pulse = createPulse(clock.steadyMs);
   const turned = pulse.expect("table", turnWithinMs + lookEveryMs);
   const readTable = createTableReader({ dir, table, metrics, log });
+  const readGone = createGoneReader({ dir, table, log });
   const readEntrances = createEntrancesReader({ dir, log });
   let served = table.current();
   let isListening = false;
   const follow = async (): Promise<void> => {
-    const [entrances] = await Promise.all([readEntrances(), readTable(), credentials.refresh()]);
+    const [entrances] = await Promise.all([readEntrances(), readTable(), readGone(), credentials.refresh()]);
     const index = table.current();
     isListening = await doorways.follow(index, entrances);
     served = index;

@@ -10,6 +10,7 @@ const epoch = z.string().regex(/^[0-9]{1,19}$/);
  */
 export const databaseProxyFiles = {
   table: "table.json",
+  gone: "gone.json",
   state: "state.json",
   certificate: "certificate.pem",
   key: "key.pem",
@@ -74,6 +75,15 @@ export const databaseProxyTable = z.strictObject({
   entries: z.array(databaseProxyEntry).max(databaseProxyEntriesMax),
 });
 export type DatabaseProxyTable = z.output<typeof databaseProxyTable>;
+
+export const databaseProxyGoneMax = 10_000;
+
+/**
+ * Nodes and edges that a machine's database proxy lets in no more, whatever certificate they show. It is a file of its own,
+ * which a proxy of an earlier version does not look for: that one reads no table with more in it than it knows.
+ */
+export const databaseProxyGone = z.strictObject({ ids: z.array(z.guid()).max(databaseProxyGoneMax) });
+export type DatabaseProxyGone = z.output<typeof databaseProxyGone>;
 
 /** What the proxy says of itself after each table: which one is in force, and what passes. */
 export const databaseProxyState = z.strictObject({

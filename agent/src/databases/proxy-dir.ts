@@ -2,9 +2,11 @@ import { constants } from "node:fs";
 import { chmod, mkdir, open, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import {
+  type DatabaseProxyGone,
   type DatabaseProxyState,
   type DatabaseProxyTable,
   databaseProxyFiles,
+  databaseProxyGone,
   databaseProxyState,
   databaseProxyTable,
 } from "@svc/proto/database-proxy";
@@ -28,6 +30,9 @@ export interface ProxyDir {
   /** Null when there is none, or nothing that is one. */
   readTable(): Promise<DatabaseProxyTable | null>;
   writeTable(table: DatabaseProxyTable): Promise<void>;
+  /** Null when there is none, or nothing that is one. */
+  readGone(): Promise<DatabaseProxyGone | null>;
+  writeGone(gone: DatabaseProxyGone): Promise<void>;
   /** What the proxy said of itself last, which may have ended since; null when it never said anything. */
   readState(): Promise<DatabaseProxyState | null>;
   /** Null when there are none, or nothing that is some. */
@@ -72,6 +77,8 @@ export function openProxyDir(dir: string): ProxyDir {
     ids: ownerOf,
     readTable: () => read("table", (value) => databaseProxyTable.safeParse(value).data ?? null),
     writeTable: (table) => write("table", table),
+    readGone: () => read("gone", (value) => databaseProxyGone.safeParse(value).data ?? null),
+    writeGone: (gone) => write("gone", gone),
     readState: () => read("state", (value) => databaseProxyState.safeParse(value).data ?? null),
     readEntrances: () => read("entrances", (value) => entrances.safeParse(value).data ?? null),
     writeEntrances: (wanted) => write("entrances", wanted),

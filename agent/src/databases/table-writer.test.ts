@@ -131,6 +131,24 @@ test("what is there stays without the journal, until control says something, and
   expect((await written()).generation).toBe("42");
 });
 
+test("who is gone is told to the proxy, also by a later life without control, and stays without the journal", async () => {
+  const goneId = "018f3a6e-4f00-7000-8000-00000000000b";
+  const isTold = (ids: string[]) =>
+    waitFor(`${ids.length} gone`, async () => String((await dir.readGone())?.ids) === String(ids));
+  aLife().take(create(DatabaseTableSchema, { goneIds: [goneId] }));
+  await isTold([goneId]);
+  await rm(join(path, databaseProxyFiles.gone));
+  aLife();
+  await isTold([goneId]);
+  settings.clear();
+  laid = null;
+  const tables = aLife();
+  await waitFor("a look", () => laid !== null);
+  await isTold([goneId]);
+  tables.take(create(DatabaseTableSchema));
+  await isTold([]);
+});
+
 test("doors are there for the copies of the table that are kept here, and nobody's go before control said which", async () => {
   const copyId = "018f3a6e-4f00-7000-8000-000000000002";
   const tables = aLife();

@@ -9,7 +9,7 @@ import type { Journal } from "../journal/journal.ts";
 import type { Log } from "../log.ts";
 import { generationAfter } from "./generation.ts";
 import type { ProxyDir } from "./proxy-dir.ts";
-import { type Bridge, type Here, proxyEntries, type Told, takeTable } from "./table.ts";
+import { type Bridge, type Here, nothingTold, proxyEntries, type Told, takeTable } from "./table.ts";
 import { knownDatabases, saveDatabases } from "./told.ts";
 
 /** What this node's database proxy goes by. It is kept and used without control, also by a later life of this agent. */
@@ -58,6 +58,7 @@ export function createDatabaseTables(options: {
   let written: { table: DatabaseProxyTable; bridges: readonly Bridge[] } | null = null;
 
   const write = async (): Promise<void> => {
+    await writeGone();
     const bridges = await options.bridges();
     const before = written?.table ?? (await dir.readTable());
     // Without a word of control, and without the journal of a former life, what is there is the best there is.
@@ -72,6 +73,16 @@ export function createDatabaseTables(options: {
     written = { table, bridges };
     // Nobody has said yet which there are to be.
     if (told !== null) await options.doors.removeOthers(doors);
+  };
+
+  /** Who is gone comes in no more, whatever becomes of the table. */
+  const writeGone = async (): Promise<void> => {
+    // Without a word of control what is there is the best there is.
+    if (told === null) return;
+    const gone = { ids: [...told.goneIds] };
+    if (isDeepStrictEqual(await dir.readGone(), gone)) return;
+    await dir.writeGone(gone);
+    log.info({ machines: gone.ids.length }, "the database proxy is told of other machines that are gone");
   };
 
   // The way of apps to their databases waits for no copy.
@@ -110,7 +121,7 @@ export function createDatabaseTables(options: {
 
   return {
     take(table) {
-      const { told: next, refused } = takeTable(told ?? { entries: [], epochs: new Map() }, table.entries);
+      const { told: next, refused } = takeTable(told ?? nothingTold, table);
       for (const databaseId of refused) log.warn({ databaseId }, "what control says of a database is not taken");
       saveDatabases(journal, next);
       told = next;

@@ -2,7 +2,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { databaseProxyTable } from "@svc/proto/database-proxy";
 import { type DatabaseEntry, DatabaseEntry_State, DatabaseEntrySchema } from "@svc/proto/node";
 import { expect, test } from "vitest";
-import { type Here, proxyEntries, type Told, takeTable } from "./table.ts";
+import { type Here, nothingTold, proxyEntries, type Told, takeTable } from "./table.ts";
 
 const [one, two] = ["018f3a6e-4f00-7000-8000-000000000001", "018f3a6e-4f00-7000-8000-000000000002"] as const;
 const [own, other] = ["018f3a6e-4f00-7000-8000-00000000000a", "018f3a6e-4f00-7000-8000-00000000000b"] as const;
@@ -25,8 +25,8 @@ const here: Here = {
   socketOf: ({ databaseId, epoch }) => (databaseId === one && epoch === 3n ? "/run/one.sock" : null),
   doorOf: (copyId, engine) => `/run/${copyId}/${engine}.sock`,
 };
-const nothing: Told = { entries: [], epochs: new Map() };
-const told = (...entries: DatabaseEntry[]): Told => takeTable(nothing, entries).told;
+const take = (known: Told, entries: DatabaseEntry[], goneIds: string[] = []) => takeTable(known, { entries, goneIds });
+const told = (...entries: DatabaseEntry[]): Told => take(nothingTold, entries).told;
 
 test.each([
   { when: "its instance serves here", entry: anEntry(), at: { socket: "/run/one.sock" } },
@@ -75,11 +75,11 @@ test("what is written is what the proxy reads, and equal tables are equal", () =
 });
 
 test.each([
-  { when: "it is new", known: nothing, entry: anEntry(), epoch: 3n },
+  { when: "it is new", known: nothingTold, entry: anEntry(), epoch: 3n },
   { when: "its epoch has risen", known: told(anEntry()), entry: anEntry({ epoch: 4n }), epoch: 4n },
   { when: "its epoch is as it was", known: told(anEntry()), entry: anEntry({ role: "r_2" }), epoch: 3n },
 ])("an entry is taken when $when", ({ known, entry, epoch }) => {
-  const { told, refused } = takeTable(known, [entry]);
+  const { told, refused } = take(known, [entry]);
   expect(told.entries).toEqual([entry]);
   expect(told.epochs.get(one)).toBe(epoch);
   expect(refused).toEqual([]);
@@ -92,22 +92,28 @@ test.each([
   { when: "it names no role", entry: anEntry({ role: "" }) },
 ])("an entry is refused when $when, and what was known stays", ({ entry }) => {
   const before = anEntry();
-  const { told: after, refused } = takeTable(told(before), [entry]);
+  const { told: after, refused } = take(told(before), [entry]);
   expect(after.entries).toEqual([before]);
   expect(after.epochs.get(one)).toBe(3n);
   expect(refused).toEqual([one]);
 });
 
 test("an entry of a lower epoch is refused although the database was in no table meanwhile", () => {
-  const without = takeTable(told(anEntry()), []).told;
+  const without = take(told(anEntry()), []).told;
   expect(without.entries).toEqual([]);
-  const { told: after, refused } = takeTable(without, [anEntry({ epoch: 2n }), anEntry({ databaseId: two })]);
+  const { told: after, refused } = take(without, [anEntry({ epoch: 2n }), anEntry({ databaseId: two })]);
   expect(after.entries.map(({ databaseId }) => databaseId)).toEqual([two]);
   expect(refused).toEqual([one]);
 });
 
 test("of a database that is named twice the higher epoch counts, in either order", () => {
   const [low, high] = [anEntry({ epoch: 3n }), anEntry({ epoch: 4n })];
-  expect(takeTable(nothing, [low, high]).told.entries).toEqual([high]);
-  expect(takeTable(nothing, [high, low]).told.entries).toEqual([high]);
+  expect(take(nothingTold, [low, high]).told.entries).toEqual([high]);
+  expect(take(nothingTold, [high, low]).told.entries).toEqual([high]);
+});
+
+test("who is gone is taken as the last table says, and what is no id keeps none of the others out", () => {
+  const known = take(nothingTold, [], [two]).told;
+  expect(take(known, [], [own, "n7", other]).told.goneIds).toEqual([own, other]);
+  expect(take(known, []).told.goneIds).toEqual([]);
 });

@@ -1,7 +1,13 @@
 // @pure
 import type { DatabaseEngine } from "@svc/proto";
-import { type DatabaseProxyEntry, databaseProxyEntriesMax, databaseProxyEntry } from "@svc/proto/database-proxy";
-import { type DatabaseEntry, DatabaseEntry_State } from "@svc/proto/node";
+import {
+  type DatabaseProxyEntry,
+  databaseProxyEntriesMax,
+  databaseProxyEntry,
+  databaseProxyGone,
+  databaseProxyGoneMax,
+} from "@svc/proto/database-proxy";
+import { type DatabaseEntry, DatabaseEntry_State, type DatabaseTable } from "@svc/proto/node";
 
 /** What control has told of databases. */
 export interface Told {
@@ -9,7 +15,11 @@ export interface Told {
   entries: readonly DatabaseEntry[];
   /** The highest epoch that was told of each database, those that are in no table any more included. */
   epochs: ReadonlyMap<string, bigint>;
+  /** Nodes and edges that its last table said to be fenced or removed. */
+  goneIds: readonly string[];
 }
+
+export const nothingTold: Told = { entries: [], epochs: new Map(), goneIds: [] };
 
 /** What this node is and has, as far as its proxy's table depends on that. */
 export interface Here {
@@ -36,7 +46,10 @@ const nowhere: Here = { nodeId: "", peerPort: 1, bridges: [], socketOf: () => nu
  * Takes a whole table of control's. An entry is refused when its epoch is lower than what was told before, and when it is
  * not whole or of a later version: then what was taken of that database before stays, if it was in the table until now.
  */
-export function takeTable(known: Told, entries: readonly DatabaseEntry[]): { told: Told; refused: string[] } {
+export function takeTable(
+  known: Told,
+  { entries, goneIds }: Pick<DatabaseTable, "entries" | "goneIds">,
+): { told: Told; refused: string[] } {
   const before = new Map(known.entries.map((entry) => [entry.databaseId, entry]));
   const epochs = new Map(known.epochs);
   const taken = new Map<string, DatabaseEntry>();
@@ -55,8 +68,13 @@ export function takeTable(known: Told, entries: readonly DatabaseEntry[]): { tol
     epochs.delete(databaseId);
     epochs.set(databaseId, epoch);
   }
-  return { told: { entries: [...taken.values()], epochs: newest(epochs) }, refused: [...refused] };
+  const told = { entries: [...taken.values()], epochs: newest(epochs), goneIds: usableIds(goneIds) };
+  return { told, refused: [...refused] };
 }
+
+/** One that is no id must not keep the proxy from reading the others. */
+const usableIds = (ids: readonly string[]): string[] =>
+  ids.filter((id) => databaseProxyGone.safeParse({ ids: [id] }).success).slice(0, databaseProxyGoneMax);
 
 /** Those that were heard of last, twice as many as a table may have. */
 const newest = (epochs: ReadonlyMap<string, bigint>): Map<string, bigint> =>

@@ -11,16 +11,20 @@ export function knownDatabases(journal: Pick<Journal, "findSetting">): Told | nu
   const table = journal.findSetting(tableSetting);
   if (table === null) return null;
   const epochs: Record<string, string> = JSON.parse(journal.findSetting(epochsSetting) ?? "{}");
+  const { entries, goneIds } = fromBinary(DatabaseTableSchema, new Uint8Array(Buffer.from(table, "base64")));
   return {
-    entries: fromBinary(DatabaseTableSchema, new Uint8Array(Buffer.from(table, "base64"))).entries,
+    ...{ entries, goneIds },
     epochs: new Map(Object.entries(epochs).map(([id, epoch]) => [id, BigInt(epoch)])),
   };
 }
 
-export function saveDatabases(journal: Pick<Journal, "saveSetting">, { entries, epochs }: Told): void {
+export function saveDatabases(journal: Pick<Journal, "saveSetting">, { entries, epochs, goneIds }: Told): void {
   // First the epochs: what is refused by them must stay refused when the rest is not written.
   const texts = Object.fromEntries([...epochs].map(([id, epoch]) => [id, epoch.toString()]));
   journal.saveSetting(epochsSetting, JSON.stringify(texts));
-  const table = toBinary(DatabaseTableSchema, create(DatabaseTableSchema, { entries: [...entries] }));
+  const table = toBinary(
+    DatabaseTableSchema,
+    create(DatabaseTableSchema, { entries: [...entries], goneIds: [...goneIds] }),
+  );
   journal.saveSetting(tableSetting, Buffer.from(table).toString("base64"));
 }

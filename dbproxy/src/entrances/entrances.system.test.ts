@@ -217,6 +217,37 @@ test("entrances that are named no more are closed, and what is open goes on", as
   }
 });
 
+test("an edge that is gone gets nowhere, what it has open ends, and others go on", async () => {
+  await using entered = await aNode(app.port);
+  const entrances = [{ port: port + 5, to: { host: appHost, port: app.port } }];
+  await writeDurably(entrancesFile(entered.dir), fileOf(entrances));
+  await using _proxy = await spawnProxy(entered);
+  const goneId = "9f3a4b5c-6d7e-4f80-8b1c-2d3e4f5a6b7c";
+  const [own, gone] = [await authority.issue(edge), await authority.issue({ ...edge, id: goneId })];
+  await waitFor(async () => (await answerTo({ ...own, port: port + 5 }, "?")) === "? 1");
+  const heardBy = async (caller: Caller) => {
+    const stream = await opened({ ...caller, port: port + 5 });
+    const heard = { stream, text: "" };
+    stream.on("data", (chunk: Buffer) => {
+      heard.text += chunk.toString();
+    });
+    stream.write("a");
+    await waitFor(() => heard.text === "a");
+    return heard;
+  };
+  const [goesOn, ends] = [await heardBy(own), await heardBy(gone)];
+  const ended = new Promise((resolve) => ends.stream.once("close", resolve));
+  await entered.refuse([goneId]);
+  await ended;
+  const before = app.heard();
+  expect(await answerTo({ ...gone, port: port + 5 }, "GET / HTTP/1.1\r\n\r\n")).toBe("");
+  expect(app.heard()).toBe(before);
+  goesOn.stream.write("b");
+  await waitFor(() => goesOn.text === "ab");
+  goesOn.stream.destroy();
+  expect(await answerTo({ ...own, port: port + 5 }, "?")).toBe("? 1");
+});
+
 test("it tells which entrances it listens at, and which it cannot yet", async () => {
   await using busy = await startApp();
   const own = await aPlace();

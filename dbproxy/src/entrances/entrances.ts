@@ -6,6 +6,7 @@ import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { Credentials } from "../peers/credentials.ts";
 import { edgeOf } from "../peers/peer.ts";
+import type { Table } from "../table/table.ts";
 import { keepAliveMs, splice } from "../wire/splice.ts";
 import { reachApp } from "./reach.ts";
 
@@ -33,15 +34,18 @@ const protocol = "http/1.1";
 /** @param options.serverMs within which an edge has to say who it is, and an app to take the connection */
 export function listenForEdges(options: {
   clock: Clock;
+  table: Table;
   serverMs: number;
   metrics: Metrics;
   log: Log;
 }): EntranceListeners {
-  const { clock, serverMs, metrics, log } = options;
+  const { clock, table, serverMs, metrics, log } = options;
   const open = new Map<number, Server>();
   const complained = new Set<number>();
   /** Closed by whoever is there: with the machine's end of a connection its TLS ends, too. */
   const visits = new Set<Socket>();
+  /** Whose they are, of those who have said it. */
+  const edges = new Map<TLSSocket, string>();
   let waiting: (() => void)[] = [];
   let targets = new Map<number, EntranceTarget>();
   let address = "";
@@ -54,7 +58,7 @@ export function listenForEdges(options: {
     ...{ requestCert: true, rejectUnauthorized: true, minVersion: "TLSv1.3", ALPNProtocols: [protocol] },
     handshakeTimeout: serverMs,
   });
-  const refuse = (why: "tls" | "role" | "full" | "app", socket: Socket): void => {
+  const refuse = (why: "tls" | "role" | "gone" | "full" | "app", socket: Socket): void => {
     metrics.entrancesRefused.inc({ why });
     socket.destroy();
   };
@@ -62,12 +66,20 @@ export function listenForEdges(options: {
   handshakes.on("secureConnection", (edge) => {
     edge.on("error", () => {});
     const to = targets.get(edge.localPort ?? 0);
-    if (edgeOf(edge.getPeerCertificate().subjectaltname, clusterId ?? "") === null) return void refuse("role", edge);
+    const edgeId = edgeOf(edge.getPeerCertificate().subjectaltname, clusterId ?? "");
+    if (edgeId === null) return void refuse("role", edge);
+    if (table.current().gone.has(edgeId)) return void refuse("gone", edge);
+    edges.set(edge, edgeId);
+    edge.once("close", () => edges.delete(edge));
     if (to === undefined) return void refuse("app", edge);
     void pass(edge, to).catch((err: unknown) => {
       log.error({ err }, "a connection of an edge failed");
       edge.destroy();
     });
+  });
+
+  const forget = table.onChange(({ gone }) => {
+    for (const [edge, edgeId] of edges) if (gone.has(edgeId)) refuse("gone", edge);
   });
 
   async function pass(edge: TLSSocket, to: EntranceTarget): Promise<void> {
@@ -161,6 +173,7 @@ export function listenForEdges(options: {
     async [Symbol.asyncDispose]() {
       isClosed = true;
       closeAll();
+      forget();
       for (const socket of visits) socket.destroy();
     },
   };

@@ -52,7 +52,10 @@ export function createMetrics(options: { process?: boolean } = {}) {
     entrancesMissing: gauge("entrances_missing", "Ports at which it is to listen for edges, and cannot yet"),
     entranceVisits: gauge("entrance_visits", "Connections of edges, from their first byte on"),
     entrancesRefused: counter("entrances_refused_total", "Connections at entrances that were refused, by why", ["why"]),
-    peersRefused: counter("peers_refused_total", "Connections of somebody who is no node of this cluster"),
+    peersRefused: counter(
+      "peers_refused_total",
+      "Connections of somebody who is no node of this cluster, or was fenced or removed",
+    ),
     counted: gauge("connections", "Connections to servers of this machine, from everywhere"),
     beforeReading: meter.beforeReading,
     read: meter.read,

@@ -35,7 +35,7 @@ export interface PeerListener extends AsyncDisposable {
 
 const connectionsMax = 10_000;
 
-/** Listens for the proxies of other machines, whose apps or copies want to reach servers here. Only nodes of this cluster get an answer. */
+/** Listens for the proxies of other machines, whose apps or copies want to reach servers here. Only nodes of this cluster that are not gone get an answer. */
 export async function listenForPeers(options: PeerListenerOptions, first: Credentials): Promise<PeerListener> {
   const { listen, metrics, log } = options;
   let credentials = first;
@@ -82,7 +82,7 @@ export async function listenForPeers(options: PeerListenerOptions, first: Creden
 }
 
 async function answer(options: PeerListenerOptions, socket: TLSSocket, nodeId: string): Promise<void> {
-  const { clock, table, sessions, openServer, serverMs, heldMs } = options;
+  const { clock, table, sessions, openServer, serverMs, heldMs, metrics } = options;
   const over = new AbortController();
   socket.once("close", () => over.abort());
   const soon = AbortSignal.any([over.signal, clock.abortAfter(serverMs)]);
@@ -91,8 +91,9 @@ async function answer(options: PeerListenerOptions, socket: TLSSocket, nodeId: s
   const { databaseId, epoch } = dial;
   const say = (reply: DatabaseProxyAnswer): Buffer => writeFrame(reply);
   const verdict = await settle(clock, table, {
-    decide: (index) => {
-      const entry = index.byId.get(databaseId);
+    decide: ({ byId, gone }) => {
+      if (gone.has(nodeId)) return "gone";
+      const entry = byId.get(databaseId);
       const admission = admitDial(entry, dial, nodeId);
       return admission === "pass" && entry !== undefined ? entry : admission;
     },
@@ -101,10 +102,14 @@ async function answer(options: PeerListenerOptions, socket: TLSSocket, nodeId: s
   });
   const refuse = (why: Extract<DatabaseProxyAnswer, { answer: "refused" }>["why"]): void =>
     dismiss(socket, say({ answer: "refused", why }), clock.abortAfter(serverMs));
+  if (verdict === "gone") {
+    metrics.peersRefused.inc();
+    return void socket.destroy();
+  }
   if (typeof verdict === "string") return refuse(verdict === "pass" ? "away" : verdict);
   if (verdict.at === null || !("socket" in verdict.at)) return refuse("away");
   const forget = sessions.add({
-    ...{ databaseId, epoch, of: dial.purpose === "copy" ? { copyId: dial.copyId, nodeId } : "peer" },
+    ...{ databaseId, epoch, of: dial.purpose === "copy" ? { copyId: dial.copyId, nodeId } : { nodeId } },
     end: () => socket.destroy(),
   });
   try {

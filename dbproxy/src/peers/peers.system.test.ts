@@ -1,7 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { connect } from "node:tls";
+import { writeDurably } from "@svc/runtime/durable-file";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { DatabaseProxy } from "../start.ts";
+import { goneFile } from "../table/load.ts";
 import { aBranch, anEntry } from "../testing/branch.ts";
 import { anAuthority, type TestAuthority } from "../testing/certificates.ts";
 import { cancelAt, endOf, pgClient, pgOutcome } from "../testing/pg-client.ts";
@@ -103,6 +105,23 @@ test("a session of another machine ends when its branch is closed here", async (
   await ended;
   expect(await pgOutcome(app, branch)).toBe("57P03");
   await far.put([farEntry("3")]);
+});
+
+test("a machine that is gone comes in no more, its sessions end, and a later process knows it from its start on", async () => {
+  const client = await pgClient(app, branch);
+  const ended = endOf(client);
+  await far.refuse([here]);
+  await ended;
+  expect(await pgOutcome(app, branch)).toBe("57P03");
+  await running.pop()?.[Symbol.asyncDispose]();
+  running.push(await startProxy(far));
+  expect(await pgOutcome(app, branch)).toBe("57P03");
+  // What cannot be read changes nothing.
+  await writeDurably(goneFile(far.dir), "{");
+  expect(await pgOutcome(app, branch)).toBe("57P03");
+  await far.refuse([there]);
+  await waitFor(async () => (await pgOutcome(app, branch)) === "in");
+  await far.refuse([]);
 });
 
 test("a proxy of another node than the table says is told nothing", async () => {

@@ -1,5 +1,5 @@
 import { mayStay, type Standing } from "../table/admission.ts";
-import type { TableIndex } from "../table/lookup.ts";
+import type { InForce } from "../table/table.ts";
 
 export interface Session extends Standing {
   end(): void;
@@ -10,7 +10,7 @@ export interface Sessions {
   /** The returned function says that it is over. */
   add(session: Session): () => void;
   /** Ends those that may not stay under the table; how many. */
-  review(index: TableIndex): number;
+  review(index: InForce): number;
   endAll(): void;
   readonly size: number;
   /** Resolves as soon as there is none. */
@@ -30,8 +30,8 @@ export function createSessions(): Sessions {
         waiting = [];
       };
     },
-    review(index) {
-      const over = [...sessions].filter((each) => !mayStay(each, index.byId.get(each.databaseId)));
+    review({ byId, gone }) {
+      const over = [...sessions].filter((each) => !mayStay(each, byId.get(each.databaseId), gone));
       for (const session of over) session.end();
       return over.length;
     },

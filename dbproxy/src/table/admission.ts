@@ -42,14 +42,23 @@ export const isHere = ({ at }: DatabaseProxyEntry): boolean => at !== null && "s
 export interface Standing {
   databaseId: string;
   epoch: string;
-  /** Whose it is: an app's behind a bridge of this machine, one that another machine's proxy counts as its own, or a keeper's. */
-  of: { bridge: string } | "peer" | { copyId: string; nodeId: string };
+  /** Whose it is: an app's behind a bridge of this machine, one of another node's apps, or a keeper's. */
+  of: { bridge: string } | { nodeId: string } | { copyId: string; nodeId: string };
 }
 
-/** Whether a connection stays under another table than the one that let it in. One whose database is held does. */
-export function mayStay({ epoch, of }: Standing, entry: DatabaseProxyEntry | undefined): boolean {
+/**
+ * Whether a connection stays under another table than the one that let it in. One whose database is held does.
+ *
+ * @param gone nodes that were fenced or removed
+ */
+export function mayStay(
+  { epoch, of }: Standing,
+  entry: DatabaseProxyEntry | undefined,
+  gone: ReadonlySet<string>,
+): boolean {
   if (entry === undefined || entry.epoch !== epoch) return false;
-  if (typeof of === "object" && "copyId" in of) return isKeptBy(entry, of.copyId, of.nodeId);
+  if ("nodeId" in of && gone.has(of.nodeId)) return false;
+  if ("copyId" in of) return isKeptBy(entry, of.copyId, of.nodeId);
   if (entry.state === "closed") return false;
-  return of === "peer" || entry.bridges.includes(of.bridge);
+  return "nodeId" in of || entry.bridges.includes(of.bridge);
 }

@@ -1,14 +1,18 @@
 import { join } from "node:path";
-import { databaseProxyFiles, databaseProxyTable } from "@svc/proto/database-proxy";
+import { databaseProxyFiles, databaseProxyGone, databaseProxyTable } from "@svc/proto/database-proxy";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import { createNewestReader } from "../newest-file.ts";
+import { createFileReader, createNewestReader } from "../newest-file.ts";
 import { indexTable } from "./lookup.ts";
 import type { Table } from "./table.ts";
 
 export const tableFile = (dir: string): string => join(dir, databaseProxyFiles.table);
 /** Ten thousand entries have some six. */
 const tableMaxBytes = 32 * 1024 * 1024;
+
+export const goneFile = (dir: string): string => join(dir, databaseProxyFiles.gone);
+/** Ten thousand ids have some 0.4. */
+const goneMaxBytes = 4 * 1024 * 1024;
 
 /** A round of looking at the file that the agent writes: puts what is new there in force. */
 export const createTableReader = ({
@@ -37,4 +41,15 @@ export const createTableReader = ({
       log.info({ generation: next.generation.toString(), entries: next.byId.size }, "a table is in force");
     },
     refused: () => metrics.tablesRefused.inc(),
+  });
+
+/** Likewise at the file that says who is let in no more. It has no generation: what is there is the agent's last word. */
+export const createGoneReader = ({ dir, table, log }: { dir: string; table: Table; log: Log }): (() => Promise<void>) =>
+  createFileReader({
+    ...{ path: goneFile(dir), what: "fenced and removed machines", bytesMax: goneMaxBytes, log },
+    parse: (text) => databaseProxyGone.parse(JSON.parse(text)).ids,
+    use(ids) {
+      table.replace({ gone: new Set(ids) });
+      log.info({ machines: ids.length }, "other machines are let in no more");
+    },
   });

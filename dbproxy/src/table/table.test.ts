@@ -98,7 +98,7 @@ describe("who may go on", () => {
     { when: "it is gone", entry: undefined, stays: false },
   ])("a keeper's connection when $when stays: $stays", ({ entry, stays }) => {
     const of = { copyId, nodeId: elsewhere.nodeId };
-    expect(mayStay({ databaseId: shop.id, epoch: "5", of }, entry)).toBe(stays);
+    expect(mayStay({ databaseId: shop.id, epoch: "5", of }, entry, new Set())).toBe(stays);
   });
 
   const session = { databaseId: shop.id, epoch: "5", of: { bridge: left } };
@@ -110,11 +110,19 @@ describe("who may go on", () => {
     { when: "its bridge is not named any more", entry: ofShop({ bridges: [right] }), stays: false },
     { when: "it is gone", entry: undefined, stays: false },
   ])("a session when $when stays: $stays", ({ entry, stays }) => {
-    expect(mayStay(session, entry)).toBe(stays);
+    expect(mayStay(session, entry, new Set([elsewhere.nodeId]))).toBe(stays);
   });
 
   test("a session of another machine needs no bridge here", () => {
-    expect(mayStay({ ...session, of: "peer" }, ofShop({ bridges: [] }))).toBe(true);
+    const of = { nodeId: elsewhere.nodeId };
+    expect(mayStay({ ...session, of }, ofShop({ bridges: [] }), new Set([stranger]))).toBe(true);
+  });
+
+  test.each([
+    { whose: "an app's", of: { nodeId: elsewhere.nodeId } },
+    { whose: "a keeper's", of: { copyId, nodeId: elsewhere.nodeId } },
+  ])("no connection of a machine that is gone stays: $whose", ({ of }) => {
+    expect(mayStay({ ...session, of }, copied(), new Set([elsewhere.nodeId]))).toBe(false);
   });
 });
 
@@ -153,6 +161,20 @@ describe("what the table decides later", () => {
     table.replace(indexTable({ generation: "2", entries: [] }));
     table.replace(index);
     expect([await settled, waited]).toEqual(["now", 1]);
+  });
+
+  test("is looked at again when a machine is gone, and the table stays", async () => {
+    const table = createTable();
+    table.replace(index);
+    const signal = new AbortController().signal;
+    const settled = settle(clock, table, {
+      decide: ({ gone, generation }) => (gone.size > 0 ? generation : "wait"),
+      ...{ heldMs: 60_000, signal },
+    });
+    table.replace({ gone: new Set([elsewhere.nodeId]) });
+    expect(await settled).toBe(3n);
+    table.replace(indexTable({ generation: "4", entries: [] }));
+    expect([...table.current().gone]).toEqual([elsewhere.nodeId]);
   });
 
   test("is not waited for too long, nor by who has left", async () => {

@@ -1,23 +1,29 @@
 import type { Clock } from "@svc/runtime/clock";
 import { noTable, type TableIndex } from "./lookup.ts";
 
+/** What decides who comes in. */
+export interface InForce extends TableIndex {
+  /** Nodes and edges that were fenced or removed: their certificates count no more. */
+  gone: ReadonlySet<string>;
+}
+
 /** The table in force. */
 export interface Table {
-  current(): TableIndex;
-  /** Puts another one in force; whoever waits for a change looks again. */
-  replace(index: TableIndex): void;
-  /** Hears of each table from now on, until the returned function is called. */
-  onChange(hear: (index: TableIndex) => void): () => void;
+  current(): InForce;
+  /** Puts another one in force, or others that are gone; whoever waits for a change looks again. */
+  replace(next: TableIndex | Pick<InForce, "gone">): void;
+  /** Hears of each change from now on, until the returned function is called. */
+  onChange(hear: (index: InForce) => void): () => void;
 }
 
 export function createTable(): Table {
-  let index = noTable;
-  const listeners = new Set<(index: TableIndex) => void>();
+  let index: InForce = { ...noTable, gone: new Set() };
+  const listeners = new Set<(index: InForce) => void>();
   return {
     current: () => index,
     replace(next) {
-      index = next;
-      for (const hear of [...listeners]) hear(next);
+      index = { ...index, ...next };
+      for (const hear of [...listeners]) hear(index);
     },
     onChange(hear) {
       listeners.add(hear);
@@ -28,7 +34,7 @@ export function createTable(): Table {
 
 export interface Settling<T> {
   /** Asked now and after each change; "wait" until the table decides. */
-  decide: (index: TableIndex) => T | "wait";
+  decide: (index: InForce) => T | "wait";
   /** Called once, when it has to be waited for. */
   onWait?: () => void;
   heldMs: number;

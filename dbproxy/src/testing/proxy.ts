@@ -6,7 +6,7 @@ import { writeDurably } from "@svc/runtime/durable-file";
 import { type Config, readConfig } from "../config.ts";
 import { createLog } from "../log.ts";
 import { type DatabaseProxy, start } from "../start.ts";
-import { tableFile } from "../table/load.ts";
+import { goneFile, tableFile } from "../table/load.ts";
 import { waitFor } from "./wait-for.ts";
 
 export const ports = { postgres: 25_432, mariadb: 23_306 };
@@ -26,6 +26,8 @@ export interface Place extends AsyncDisposable {
   put(entries: readonly DatabaseProxyEntry[]): Promise<void>;
   /** Writes it, and does not wait. Its generation. */
   write(entries: readonly DatabaseProxyEntry[]): Promise<string>;
+  /** Writes which machines are gone, and does not wait. */
+  refuse(ids: readonly string[]): Promise<void>;
   state(): Promise<DatabaseProxyState>;
   env: Record<string, string>;
 }
@@ -51,6 +53,7 @@ export async function aPlace(settings: Record<string, string> = {}): Promise<Pla
       const written = await place.write(entries);
       await waitFor(async () => (await place.state()).generation === written);
     },
+    refuse: (ids) => writeDurably(goneFile(dir), JSON.stringify({ ids })),
     state: async () => databaseProxyState.parse(JSON.parse(await readFile(join(dir, "state.json"), "utf8"))),
     [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }),
   };

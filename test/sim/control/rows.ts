@@ -254,7 +254,13 @@ export const virtualLoads = (ask: Ask, { views, now }: { views: ClusterViews; no
         image: imageOf(projectId, deploymentId),
       });
     }),
-  databaseTable: (nodeId) => ask((tables) => tableOf(branchesOfNode({ tables }, usesOf(views, nodeId), placeOf))),
+  databaseTable: (nodeId) =>
+    ask((tables) => ({
+      entries: tableOf(branchesOfNode({ tables }, usesOf(views, nodeId), placeOf)),
+      goneIds: [...tables.nodes.values()].flatMap(({ id, lifecycle }) =>
+        lifecycle === "active" ? [] : [machineIdOf(id)],
+      ),
+    })),
   volumesToRemove: (nodeId) => ask((tables) => volumesToRemove(volumesOfNode({ tables, now: now() }, nodeId))),
   gates: async () => [],
   salts: null,

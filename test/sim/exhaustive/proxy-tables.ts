@@ -1,4 +1,4 @@
-import { type Bridge, proxyEntries, takeTable } from "@svc/agent/databases/table";
+import { type Bridge, nothingTold, proxyEntries, takeTable } from "@svc/agent/databases/table";
 import { knownDatabases, saveDatabases } from "@svc/agent/databases/told";
 import { freshMemory } from "@svc/agent/journal/records";
 import { nextStep } from "@svc/agent/placements/steps";
@@ -95,10 +95,8 @@ export function proxyTables(mutant: ProxyMutant | null): Model<State> {
   /** What is on an agent's disk once it has taken a word; `saves` of its writes happened before it died. */
   function taken({ journal }: Machine, word: Word, saves: number): Machine["journal"] {
     const find = (name: string): string | null => journal[name] ?? null;
-    const { told } = takeTable(
-      knownDatabases({ findSetting: find }) ?? { entries: [], epochs: new Map() },
-      entriesOf(word),
-    );
+    const known = knownDatabases({ findSetting: find }) ?? nothingTold;
+    const { told } = takeTable(known, { entries: entriesOf(word), goneIds: [] });
     const writes: [string, string][] = [];
     saveDatabases({ saveSetting: (name, value) => void writes.push([name, value]) }, told);
     if (mutant === "saves the table before the epochs") writes.reverse();

@@ -11,6 +11,8 @@ export class Gate {
   private file: DatabaseProxyTable | null = null;
   private inForce: DatabaseProxyTable | null = null;
   private life = 1;
+  /** Whose certificates count no more here. */
+  gone: ReadonlySet<string> = new Set();
   /** Called when another table is in force. */
   onTable: (before: DatabaseProxyTable | null, now: DatabaseProxyTable) => void = () => {};
 
@@ -52,6 +54,10 @@ export class Gate {
     writeTable: async (table) => {
       this.file = structuredClone(table);
       if (table.entries.length > 0 || this.inForce !== null) this.read(this.random.between(1, 300));
+    },
+    readGone: async () => ({ ids: [...this.gone] }),
+    writeGone: async ({ ids }) => {
+      this.gone = new Set(ids);
     },
     readState: async () => this.inForce && { generation: this.inForce.generation, pid: this.life, connections: [] },
     readEntrances: async () => null,

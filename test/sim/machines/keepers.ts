@@ -37,7 +37,9 @@ export function serverBehind(
     : world.nodes.find((each) => "nodeId" in at && machineIdOf(each.nodeId) === at.nodeId);
   const far = machine?.gate.entryOf(databaseId);
   if (machine === undefined || machine.isOff || origin.isOff || far?.at == null || !("socket" in far.at)) return null;
-  const admitted = admitDial(far, { ...purpose, epoch }, machineIdOf(origin.nodeId));
+  const originId = machineIdOf(origin.nodeId);
+  const admitted = admitDial(far, { ...purpose, epoch }, originId);
+  if (machine !== origin && machine.gate.gone.has(originId)) return null;
   if (admitted !== "pass") return null;
   const { socket } = far.at;
   const { docker } = machine;

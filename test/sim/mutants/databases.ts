@@ -75,12 +75,12 @@ export const databaseMutants = {
   },
   D9: {
     breaks: "a copy on a better machine takes the place of the one before without having what that one has",
-    foundBySeed: 63,
+    foundBySeed: 73,
     patches: { isFollowing: () => () => true },
   },
   D10: {
     breaks: "the copy on a worse machine ends as soon as one is begun on a better one",
-    foundBySeed: 63,
+    foundBySeed: 73,
     patches: {
       nextCopiesStep: (real) => (facts) => {
         const [keeper, successor] = (["keeper", "successor"] as const).map((purpose) =>
@@ -98,7 +98,7 @@ export const databaseMutants = {
   },
   D12: {
     breaks: "the server of a database that moves ends before the copy has everything",
-    foundBySeed: 48,
+    foundBySeed: 69,
     patches: {
       nextChangeStep: (real) => (facts) =>
         real(facts.copy === null ? facts : { ...facts, copy: { ...facts.copy, hasFrozen: true } }),

@@ -9,6 +9,7 @@ import { mayStay } from "@svc/dbproxy/table/admission";
 import { transactOf } from "../control/transact.ts";
 import { enter } from "../kernel/ports.ts";
 import { at, type Random } from "../kernel/random.ts";
+import { machineIdOf } from "../machines/addresses.ts";
 import type { AgentMachine } from "../machines/agent.ts";
 import { serverBehind } from "../machines/keepers.ts";
 import type { Deed } from "./schedule.ts";
@@ -139,8 +140,10 @@ export class Writers {
 
   private isOpen({ databaseId, origin, found, startedAtMs, ended }: Session): boolean {
     const { machine, container, volume, epoch } = found;
+    const of = { nodeId: machineIdOf(origin.nodeId) };
     const isLetIn = [origin, machine].every(
-      (each) => !each.isOff && mayStay({ databaseId, epoch, of: "peer" }, each.gate.entryOf(databaseId) ?? undefined),
+      ({ isOff, gate }) =>
+        !isOff && mayStay({ databaseId, epoch, of }, gate.entryOf(databaseId) ?? undefined, gate.gone),
     );
     const isSame = container.startedAtMs === startedAtMs && machine.docker.isAnswering(container.name);
     return isLetIn && isSame && volume.ended === ended;

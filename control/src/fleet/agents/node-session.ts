@@ -13,6 +13,7 @@ import { pause } from "@svc/runtime/sleep";
 import type { Listener } from "../../stores/db/listen.ts";
 import { edgesKnowEntrances } from "../cluster/entering.ts";
 import { keys } from "../cluster/keys.ts";
+import { nodeTopic } from "../cluster/topics.ts";
 import type { ClusterViews } from "../cluster/views.ts";
 import { branchTopic, readBranchNews } from "../database-tables/news.ts";
 import { createDatabaseTableSender } from "../database-tables/sender.ts";
@@ -253,6 +254,7 @@ async function converse(visitor: NodeVisitor, opened: Opened, deps: NodeSessionD
     databases.wake();
     assigner.wake();
   });
+  using _gone = deps.listener.on(nodeTopic, databases.wake);
   using _branches = deps.listener.on(branchTopic, (payload) => databases.hear(readBranchNews(payload)));
   const announceRuns = () => {
     databases.wake();

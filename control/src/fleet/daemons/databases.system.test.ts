@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { seedPlans } from "../../stores/db/seed.ts";
+import { nodeTopic } from "../cluster/topics.ts";
 import type { Link } from "./start.ts";
 import { aDaemon, anAgent, asNode, aWorld, type DaemonFiles, until, type World } from "./testing.ts";
 
@@ -102,6 +103,29 @@ test("a node is told of the branch whose first copy it keeps, until that ends", 
   expect(await agent.next("databaseTable")).toMatchObject({
     entries: [{ databaseId, copies: [{ copyId: nextCopyId }] }],
   });
+});
+
+test("a node is told which machines are gone, at once, for as long as their certificates may count", async () => {
+  const { db } = world.database;
+  const [fenced, removed, over] = [
+    await aDaemon(world, link, "node"),
+    await aDaemon(world, link, "edge"),
+    await aDaemon(world, link, "node"),
+  ];
+  const dayMs = 86_400_000;
+  const set = (id: string, lifecycle: "fenced" | "removed", daysLeft: number) =>
+    db
+      .updateTable("node")
+      .set({ lifecycle, certificate_expires_at: new Date(Date.now() + daysLeft * dayMs) })
+      .where("id", "=", id)
+      .execute();
+  await set(over.id, "fenced", -2);
+  await using agent = await anAgent(link, node);
+  expect(await agent.next("databaseTable")).toMatchObject({ goneIds: [] });
+  await set(removed.id, "removed", -0.5);
+  await set(fenced.id, "fenced", 30);
+  await sql`select pg_notify(${nodeTopic}, '')`.execute(db);
+  expect(await agent.next("databaseTable")).toMatchObject({ goneIds: [fenced.id, removed.id] });
 });
 
 test("what a node reports of its databases is stored, and what looks odd has them looked at", async () => {

@@ -9,9 +9,9 @@ import { persist } from "../sessions/session.ts";
 import type { BranchNews } from "./news.ts";
 import type { LoadDatabaseTable } from "./tables.ts";
 
-/** Tells one agent which databases its node may reach. */
+/** Tells one agent which databases its node may reach, and who comes in to it no more. */
 export interface DatabaseTableSender {
-  /** What runs on the node has changed. */
+  /** What runs on the node has changed, or some machine is gone. */
   wake(): void;
   /** Something about a branch has changed; null: about any. */
   hear(news: BranchNews | null): void;
@@ -47,15 +47,15 @@ export function createDatabaseTableSender(options: {
 
   async function tell(): Promise<void> {
     const what = "load a node's table of databases";
-    const entries = await persist(() => load(nodeId), { clock, random, signal, log, what });
-    if (entries === null) return;
-    const value = create(DatabaseTableSchema, { entries });
+    const table = await persist(() => load(nodeId), { clock, random, signal, log, what });
+    if (table === null) return;
+    const value = create(DatabaseTableSchema, table);
     const bytes = Buffer.from(toBinary(DatabaseTableSchema, value));
     if (told !== null && bytes.equals(told)) return;
     send({ message: { case: "databaseTable", value } }, bytes.byteLength);
     told = bytes;
-    known = new Set(entries.map(({ databaseId }) => databaseId));
-    log.info({ nodeId, databases: entries.length }, "table of databases sent");
+    known = new Set(table.entries.map(({ databaseId }) => databaseId));
+    log.info({ nodeId, databases: table.entries.length, gone: table.goneIds.length }, "table of databases sent");
   }
 
   return {

@@ -4,11 +4,18 @@ import type { Clock } from "@svc/runtime/clock";
 import type { Db } from "../../stores/db/pool.ts";
 import { uuid } from "../../stores/db/uuid.ts";
 import type { ClusterViews } from "../cluster/views.ts";
+import { listGoneWithCertificate } from "../nodes/gone.ts";
 import { loadBranchesOfNodes, type NodeUses } from "./facts.ts";
 import { tableOf } from "./table.ts";
 
+/** What a node is told of databases, and of who comes in to it no more. */
+export interface NodeTable {
+  entries: DatabaseEntry[];
+  goneIds: string[];
+}
+
 /** Which databases nodes may reach, read afresh. What many sessions ask for at once is read together. */
-export type LoadDatabaseTable = (nodeId: string) => Promise<DatabaseEntry[]>;
+export type LoadDatabaseTable = (nodeId: string) => Promise<NodeTable>;
 
 const nodesAtOnce = 200;
 const waitingMax = 100_000;
@@ -30,17 +37,18 @@ export function usesOf(views: RunningViews, nodeId: string): NodeUses {
 }
 
 export function createDatabaseTables(clock: Clock, { db, views }: { db: Db; views: RunningViews }): LoadDatabaseTable {
-  const load = createBatch<DatabaseEntry[]>({
+  const load = createBatch<NodeTable>({
     clock,
     async ask(nodeIds) {
-      const branches = await loadBranchesOfNodes(
-        db,
-        nodeIds.map((nodeId) => usesOf(views, nodeId)),
-      );
-      return nodeIds.map((nodeId) => tableOf(branches.get(nodeId) ?? []));
+      const uses = nodeIds.map((nodeId) => usesOf(views, nodeId));
+      const [branches, goneIds] = await Promise.all([
+        loadBranchesOfNodes(db, uses),
+        listGoneWithCertificate(db, clock.now()),
+      ]);
+      return nodeIds.map((nodeId) => ({ entries: tableOf(branches.get(nodeId) ?? []), goneIds }));
     },
     sizeMax: nodesAtOnce,
     waitingMax,
   });
-  return async (nodeId) => (await load(nodeId)) ?? [];
+  return async (nodeId) => (await load(nodeId)) ?? { entries: [], goneIds: [] };
 }

@@ -1,3 +1,4 @@
+import { databaseProxyGoneMax } from "@svc/proto/database-proxy";
 import type { Db } from "../../stores/db/pool.ts";
 import { uuid } from "../../stores/db/uuid.ts";
 
@@ -13,6 +14,23 @@ export async function listGoneNodes(db: Db, ids: readonly string[]): Promise<str
     .select("id")
     .where("id", "in", known)
     .where("lifecycle", "!=", "active")
+    .execute();
+  return rows.map(({ id }) => id);
+}
+
+/** The clock of a machine that is shown a certificate may be behind control's. */
+const clocksMs = 86_400_000;
+
+/** The nodes and edges that were fenced or removed and have a certificate that may be valid yet, those first that have it longest. */
+export async function listGoneWithCertificate(db: Db, now: Date): Promise<string[]> {
+  const rows = await db
+    .selectFrom("node")
+    .select("id")
+    .where("lifecycle", "!=", "active")
+    .where("certificate_expires_at", ">", new Date(now.getTime() - clocksMs))
+    .orderBy("certificate_expires_at", "desc")
+    .orderBy("id")
+    .limit(databaseProxyGoneMax)
     .execute();
   return rows.map(({ id }) => id);
 }
