@@ -5,10 +5,11 @@ import { listReservations, namedNodes } from "../../../fleet/scheduler/snapshot.
 import { type Attempts, createAttempts, type SeenRun } from "../../../fleet/tasks/attempts.ts";
 import { cancelRun } from "../../../fleet/tasks/runs.ts";
 import { applyStep, type JobRunDeps } from "./apply.ts";
-import { orderInTurn, type Placing, placeAttempts } from "./placing.ts";
+import { type Placing, placeAttempts } from "./placing.ts";
 import { type ReadRuns, readOpenRuns } from "./read.ts";
 import { said } from "./rules.ts";
 import { type JobRunFacts, type JobRunStep, nextJobRunStep } from "./steps.ts";
+import { orderInTurn } from "./turns.ts";
 
 /** Runs whose next steps are done at once: each is a transaction or two. */
 const stepsAtOnce = 16;

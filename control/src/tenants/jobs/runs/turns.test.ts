@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { orderInTurn } from "./placing.ts";
+import { orderInTurn } from "./turns.ts";
 
 const jobs = ["a", "b", "c", "d"].map((jobId) => ({ jobId }));
 const firstAt = (minute: number, second = 0): string | undefined =>
