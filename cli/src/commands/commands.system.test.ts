@@ -272,6 +272,55 @@ describe.concurrent("svc logs", () => {
     expect(ended.status).toBe(130);
   });
 
+  test("--runtime --follow prints each line of a long log once, also after readings that failed", async () => {
+    const said = Array.from({ length: 300 }, (_, index) => `line ${index}`);
+    let readings = 0;
+    const ended = await run(
+      ["logs", "--runtime", "--follow", "--lines", "3", "--verbose"],
+      {
+        [`GET /api/v1/projects/${projectId}/runtime-logs`]: ({ path }) => {
+          readings += 1;
+          if (readings === 2) return refusal(409, "RUNTIME_LOGS_UNAVAILABLE");
+          if (readings === 3) said.push("new");
+          const last = said.slice(-Number(new URL(path, "http://api").searchParams.get("lines")));
+          return ok({ log: last.map((line) => `${line}\n`).join(""), lines: last.length });
+        },
+      },
+      {},
+      {
+        onStderr: (text, kill) => {
+          if (text.split("runtime-logs").length > 4) kill("SIGINT");
+        },
+      },
+    );
+    expect(ended.stdout).toBe("line 297\nline 298\nline 299\nnew\n");
+    expect(ended.stderr).not.toContain("lines may be missing");
+  });
+
+  test("--runtime with a filter looks through all that there is, and says where that is not everything", async () => {
+    const said = Array.from({ length: 3000 }, (_, index) => `line ${index}`);
+    const runtime = `GET /api/v1/projects/${projectId}/runtime-logs`;
+    const ask = async (...args: string[]) => {
+      const ended = await run(["logs", "--runtime", "--json", ...args], {
+        [runtime]: ({ path }) => {
+          const last = said.slice(-Number(new URL(path, "http://api").searchParams.get("lines")));
+          return ok({
+            log: last.map((line) => `${line}\n`).join(""),
+            lines: last.length,
+            state: "running",
+            exit: null,
+          });
+        },
+      });
+      const { lines, warnings } = envelopeOf(ended);
+      return { lines, isCut: JSON.stringify(warnings ?? []).includes("last 2000 lines") };
+    };
+    expect(await ask("--grep", "line 1500$")).toEqual({ lines: ["line 1500"], isCut: true });
+    expect(await ask("--grep", "line 5$")).toEqual({ lines: [], isCut: true });
+    expect(await ask("--grep", "9$", "--lines", "2")).toEqual({ lines: ["line 2989", "line 2999"], isCut: false });
+    expect(await ask("--lines", "1")).toEqual({ lines: ["line 2999"], isCut: false });
+  });
+
   test("--lines is a number that the platform clamps, and we where it does not", async () => {
     const runtime = `GET /api/v1/projects/${projectId}/runtime-logs`;
     for (const lines of ["0", "-3", "99999"]) {

@@ -7,7 +7,7 @@ import { CliError } from "../errors.ts";
 import { deploymentIdOf } from "../ids.ts";
 import { followBuild, readBuild } from "../logs/build.ts";
 import { createFilter } from "../logs/filter.ts";
-import { followRuntime, readable, readRuntime, runtimeEnding } from "../logs/runtime.ts";
+import { cutWarning, followRuntime, readable, readKept, runtimeEnding } from "../logs/runtime.ts";
 import { askPatiently } from "../poll.ts";
 import { resolveTarget } from "../target.ts";
 
@@ -46,6 +46,7 @@ export const logs = command({
         hint: "Leave one of them out: a followed log is no single JSON object",
       });
     const keep = createFilter(context.clock.now(), since, grep);
+    const isFiltered = since !== undefined || grep !== undefined;
     const meant = deployment ?? (runtime ? undefined : deploymentId);
     const named = meant === undefined ? null : deploymentIdOf(meant);
     /** What is to be known first: whoever follows waits for it as for all that comes after. */
@@ -62,16 +63,19 @@ export const logs = command({
       // How many there may be is the platform's to say.
       const wanted = lines ?? limits.runtimeLogLinesDefault;
       if (follow) await followRuntime(context, api, source, { keep, lines: wanted });
-      const { lines: read, ...fate } = await readRuntime(api, source, wanted);
+      const { log, isCut } = await readKept(api, source, {
+        ...{ keep: isFiltered ? keep : null, greps: grep !== undefined, lines: wanted },
+      });
+      const { lines: kept, ...fate } = log;
+      if (isCut) context.warn(cutWarning);
       for (const { text, mark } of runtimeEnding(fate, context.clock.now())) context.afterwards(text, mark);
-      return { projectId: source.projectId, runtime: true as const, lines: keep(read), ...fate };
+      return { projectId: source.projectId, runtime: true as const, lines: kept, ...fate };
     }
     const api = await context.api();
     const id = named ?? (await find(() => newestDeployment(context, api, project, channel)));
     const count = lines === undefined ? null : Math.min(limits.runtimeLogLinesMax, Math.max(1, lines));
     if (follow)
       return { deploymentId: id, status: await followBuild(context, api, id, { keep, lines: count }), log: "" };
-    const isFiltered = since !== undefined || grep !== undefined;
     return readBuild(context, api, id, { keep: isFiltered ? keep : null, lines: count });
   },
   render: (payload, { columns, now }) =>

@@ -58,6 +58,30 @@ export async function readRuntime(api: Api, source: RuntimeSource, lines: number
   };
 }
 
+/**
+ * The last `lines` of an app that `keep` keeps; with a filter of all that the platform gives.
+ *
+ * @param options.greps whether it goes by more than the time
+ * @returns `isCut`: there may be older ones that it would keep
+ */
+export async function readKept(
+  api: Api,
+  source: RuntimeSource,
+  { keep, greps, lines }: { keep: Filter | null; greps: boolean; lines: number },
+): Promise<{ log: RuntimeLog; isCut: boolean }> {
+  if (keep === null) return { log: await readRuntime(api, source, lines), isCut: false };
+  const read = await readRuntime(api, source, limits.runtimeLogLinesMax);
+  const kept = keep(read.lines);
+  const last = kept.slice(-Math.max(1, lines));
+  // By time alone, whatever is older than a line that is left out would be left out as well.
+  const isOlderOut = !greps && kept.length < read.lines.length;
+  const isCut = read.lines.length >= limits.runtimeLogLinesMax && last.length === kept.length && !isOlderOut;
+  return { log: { ...read, lines: last }, isCut };
+}
+
+/** What to say of a log that is cut. */
+export const cutWarning = `Only the last ${limits.runtimeLogLinesMax} lines of the app were looked at; there may be older ones that fit`;
+
 /** One line on an app that is gone, in the platform's words where it has some; null for one that runs, or of which nobody knows. */
 export function exitLine({ state, exit }: Omit<RuntimeLog, "lines">, now: Date): string | null {
   if (state !== "exited") return null;
@@ -88,17 +112,20 @@ export async function followRuntime(
   let seen: string[] | null = null;
   let told: string | null = null;
   return poll(context, async () => {
-    const current = await readRuntime(api, source, seen === null ? first : limits.runtimeLogLinesMax).catch(
-      (thrown: unknown): RuntimeLog => {
-        // Between two deployments there may be no app for a moment; at the start that is the answer.
-        if (seen !== null && thrown instanceof CliError && thrown.server?.code === "RUNTIME_LOGS_UNAVAILABLE")
-          return { lines: [] };
-        throw thrown;
-      },
-    );
+    // Each time as many as there may be: readings of different lengths would not join.
+    const current = await readRuntime(api, source, limits.runtimeLogLinesMax).catch((thrown: unknown) => {
+      // Between two deployments there may be no app for a moment; at the start that is the answer.
+      if (seen !== null && thrown instanceof CliError && thrown.server?.code === "RUNTIME_LOGS_UNAVAILABLE")
+        return null;
+      throw thrown;
+    });
+    // What was seen stays: the same app may be back, and its lines are not new then.
+    if (current === null) return { delayMs: pollMs };
     const { lines, gap } = newLines(seen ?? [], current.lines);
     if (gap) context.terminal.step("The app was replaced or said more than could be read; lines may be missing");
-    context.stream(readable(keep(lines), context.columns, context.clock.now()));
+    const kept = keep(lines);
+    const shown = seen === null ? kept.slice(-Math.max(1, first)) : kept;
+    context.stream(readable(shown, context.columns, context.clock.now()));
     // An exit is told once, after the last words.
     const exit = current.state === "exited" ? JSON.stringify(current.exit ?? null) : null;
     const line = exit === told ? null : exitLine(current, context.clock.now());

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { readWholeLog } from "../../deploy/log-tail.ts";
 import { createFilter } from "../../logs/filter.ts";
 import { splitLines } from "../../logs/lines.ts";
-import { readRuntime } from "../../logs/runtime.ts";
+import { cutWarning, readKept } from "../../logs/runtime.ts";
 import { lastPage } from "../fit.ts";
 import { tool, untrusted } from "../tool.ts";
 import { findDeployment } from "./deployments.ts";
@@ -76,9 +76,12 @@ const runtimeLog = tool({
   async run(call, { channel, deploymentId, lines = linesDefault, since, grep }) {
     const { id: projectId } = await call.target();
     const id = deploymentId === undefined ? null : await call.deploymentId(deploymentId);
-    const read = await readRuntime(call.api, { projectId, channel, deploymentId: id }, lines);
-    const all = filtered(read.lines.map((line) => `${line}\n`).join(""), call.context.clock.now(), { since, grep });
-    const { text, olderCursor } = lastPage(all);
+    const isFiltered = since !== undefined || grep !== undefined;
+    const keep = isFiltered ? createFilter(call.context.clock.now(), since, grep) : null;
+    const source = { projectId, channel, deploymentId: id };
+    const { log: read, isCut } = await readKept(call.api, source, { keep, greps: grep !== undefined, lines });
+    if (isCut) call.context.warn(cutWarning);
+    const { text, olderCursor } = lastPage(read.lines.map((line) => `${line}\n`).join(""));
     const { code, oomKilled, at, reason } = read.exit ?? {};
     return {
       ...(read.state !== undefined && { state: read.state }),
