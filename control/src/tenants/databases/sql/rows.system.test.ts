@@ -240,6 +240,23 @@ describe.each(["postgres", "mariadb"] as const)("the row editor of %s", (engine)
     await expect(nothing).rejects.toMatchObject(refusedAs("INVALID_BODY"));
   });
 
+  test("changes no row by a text or a truth that is no number, though it begins with that of the row", async () => {
+    await sql("create table numbered (id int primary key, n int); insert into numbered values (0, 0), (1, 1), (2, 2)");
+    for (const id of ["2f1b6c1e-58a1-4c6b-9f4e-0123456789ab", "1abc", "abc", "", true]) {
+      const pk: Asked<"delete">["pk"] = [["id", id]];
+      const deleted = ask("delete", { table: "numbered", pk });
+      await expect(deleted, `${id}`).rejects.toMatchObject(refusedAs("QUERY_ERROR"));
+      const updated = ask("update", { table: "numbered", pk, changes: [["n", 7]] });
+      await expect(updated, `${id}`).rejects.toMatchObject(refusedAs("QUERY_ERROR"));
+    }
+    expect((await page("numbered")).rows).toEqual([
+      [0, 0],
+      [1, 1],
+      [2, 2],
+    ]);
+    expect(await ask("delete", { table: "numbered", pk: [["id", "2"]] })).toEqual({ rowCount: 1 });
+  });
+
   test("without values inserts the defaults", async () => {
     await sql(`create table plain (id ${serial}, n int default 7)`);
     expect((await ask("insert", { table: "plain", values: [] })).rowCount).toBe(1);

@@ -12,6 +12,7 @@ import {
   cellsOf,
   deleteRow,
   insertRow,
+  keyOf,
   keyProblem,
   selectRows,
   type TableShape,
@@ -117,6 +118,28 @@ describe("a request about rows is refused", () => {
     { when: "a part of it is null", table: shape, pk: [["id", null]], code: "INVALID_BODY" },
   ] as const)("when $when", ({ table, pk, code }) => {
     expect(keyProblem(table, pk as readonly (readonly [string, unknown])[])).toMatchObject({ code });
+  });
+
+  test.each([
+    {
+      type: "int(11)",
+      values: ["7", "-7", "+7", "007", 7],
+      not: ["2f1b6c1e-58a1", "12abc", "12.4", " 7", "", "abc", true],
+    },
+    { type: "bigint(20) unsigned", values: ["18446744073709551615"], not: ["1e3", false] },
+    { type: "tinyint(1)", values: [1, true], not: ["1x"] },
+    { type: "year(4)", values: [2026, "0000"], not: ["26", 0, "2026x"] },
+    { type: "decimal(10,2)", values: ["1.10", 1.1, ".5", "1."], not: ["1.1x", "1e1", "."] },
+    { type: "float", values: [0.1, "1e-7", "-1.5"], not: ["0.1x", "NaN"] },
+    { type: "double unsigned", values: ["1.7976931348623157e308"], not: ["x"] },
+    { type: "varchar(20)", values: ["12abc", "", 12], not: [true] },
+    { type: "date", values: ["2026-01-02"], not: [] },
+  ])("of MariaDB when its key is no $type", ({ type, values, not }) => {
+    const table = { ...shape, columns: [{ name: "id", dataType: type, holds: "other" as const, isGenerated: false }] };
+    for (const value of values) expect(keyOf(mariadbDialect, table, [["id", value]]), `${value}`).toHaveLength(1);
+    for (const value of not) {
+      expect(keyOf(mariadbDialect, table, [["id", value]]), `${value}`).toMatchObject({ code: "QUERY_ERROR" });
+    }
   });
 
   test("but not when the key is exact, in any order", () => {

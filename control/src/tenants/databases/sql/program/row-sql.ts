@@ -30,6 +30,8 @@ export interface Bound {
   value: string | null;
 }
 
+type Json = unknown;
+
 /** How an engine writes things. */
 export interface Dialect {
   quote(name: string): string;
@@ -37,6 +39,8 @@ export interface Dialect {
   bind(column: ColumnShape, value: string | null, position: number): Bound;
   /** Of a boolean, in a column of any type. */
   booleanText(value: boolean): string;
+  /** Whether a value of a key is one of the column. Of what it is not, the engine would make one that another row may have. */
+  isKey(column: ColumnShape, value: Json): boolean;
   /** Of a row without any value. */
   insertDefaults: string;
   returnsRows: boolean;
@@ -58,8 +62,6 @@ export interface Cell {
   column: ColumnShape;
   value: string | null;
 }
-
-type Json = unknown;
 
 const quoted = (names: readonly string[]): string => names.map((name) => JSON.stringify(name)).join(", ");
 
@@ -106,7 +108,23 @@ function textOf(dialect: Dialect, value: Json): string | null {
   return typeof value === "number" ? String(value) : JSON.stringify(value);
 }
 
-/** Why a row of the table cannot be told by `pk`; null when it can. */
+/** Columns of the primary key with the values of a row, or why none can be told by `pk`. */
+export function keyOf(
+  dialect: Dialect,
+  table: TableShape,
+  pk: readonly (readonly [string, Json])[],
+): Cell[] | RowProblem {
+  const cells = keyProblem(table, pk) ?? cellsOf(dialect, table, pk);
+  if ("code" in cells) return cells;
+  const at = cells.findIndex(({ column }, each) => !dialect.isKey(column, pk[each]?.[1]));
+  const column = cells[at]?.column;
+  if (column === undefined) return cells;
+  const shown = shownName(String(pk[at]?.[1]));
+  const message = `Column ${JSON.stringify(column.name)} (${column.dataType}) has no value ${shown}. Send the key as its row shows it.`;
+  return { code: "QUERY_ERROR", message };
+}
+
+/** Why the columns that `pk` names are no key; null when they are. */
 export function keyProblem(table: TableShape, pk: readonly (readonly [string, Json])[]): RowProblem | null {
   if (table.primaryKey.length === 0) {
     const message = `Table ${JSON.stringify(table.name)} has no primary key, so single rows cannot be changed.`;

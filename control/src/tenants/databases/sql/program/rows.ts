@@ -7,7 +7,7 @@ import {
   countRows,
   deleteRow,
   insertRow,
-  keyProblem,
+  keyOf,
   type RowProblem,
   type RowStatement,
   selectRows,
@@ -80,9 +80,9 @@ function getCells(session: Session, table: TableShape, pairs: Asked<"insert">["v
 }
 
 function getKey(session: Session, table: TableShape, pk: Asked<"delete">["pk"]): Cell[] {
-  const problem = keyProblem(table, pk);
-  if (problem !== null) throw refused(problem);
-  return getCells(session, table, pk);
+  const cells = keyOf(session.dialect, table, pk);
+  if ("code" in cells) throw refused(cells);
+  return cells;
 }
 
 /** A key names one row. Where it names more all the same (children of a parent table have keys of their own), nothing is changed. */

@@ -10,10 +10,27 @@ function bind({ holds }: ColumnShape, value: string | null): Bound {
   return { text: "unhex(?)", value: digits };
 }
 
+/** How numbers of a column are written. Of any other text the server takes the number that it begins with, or zero. */
+const numbers = [
+  { type: /^(tiny|small|medium|big)?int\b/, text: /^[+-]?\d+$/ },
+  // Two digits would be a year of this century or the one before.
+  { type: /^year\b/, text: /^\d{4}$/ },
+  { type: /^decimal\b/, text: /^[+-]?(\d+\.?\d*|\.\d+)$/ },
+  { type: /^(float|double)\b/, text: /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i },
+];
+/** What `boolean` is another name for. */
+const booleans = /^(tinyint\(1\)|bit\(1\))/;
+
+function isKey({ dataType }: ColumnShape, value: unknown): boolean {
+  if (typeof value === "boolean") return booleans.test(dataType);
+  return numbers.every(({ type, text }) => !type.test(dataType) || text.test(String(value)));
+}
+
 export const mariadbDialect: Dialect = {
   quote: (name) => `\`${name.replaceAll("`", "``")}\``,
   bind,
   booleanText: (value) => (value ? "1" : "0"),
+  isKey,
   insertDefaults: "() values ()",
   returnsRows: false,
 };

@@ -6,6 +6,7 @@ export const postgresDialect: Dialect = {
   // Without a type of its own, so that the server reads the text as what the column holds, and as strictly as on any insert.
   bind: (_, value, position) => ({ text: `$${position}`, value }),
   booleanText: String,
+  isKey: () => true,
   insertDefaults: "default values",
   returnsRows: true,
 };
