@@ -290,6 +290,22 @@ describe.each(["postgres", "mariadb"] as const)("the row editor of %s", (engine)
     expect((await page("pair", { limit: 2, offset: 2 })).truncated).toBe(false);
   });
 
+  test("pages by a column through every row once, also through those with one value", async () => {
+    const numbers = isPostgres
+      ? "select n, n % 3 from generate_series(1, 900) n"
+      : "select seq, seq % 3 from seq_1_to_900";
+    await sql(`create table paged (id int primary key, state int); insert into paged ${numbers}`);
+    await sql("create table heap (id int, state int); insert into heap select * from paged");
+    for (const table of ["paged", "heap"]) {
+      const seen = new Set<unknown>();
+      for (let offset = 0; offset < 900; offset += 100) {
+        const { rows } = await page(table, { orderBy: "state", dir: "desc", limit: 100, offset });
+        for (const [id] of rows) seen.add(id);
+      }
+      expect(seen.size, table).toBe(900);
+    }
+  });
+
   test("says what a schema is made of", async () => {
     await sql(
       "create table child (id int primary key, pair_a bigint not null, pair_b varchar(10) not null default 'x', foreign key (pair_b, pair_a) references pair (b, a))",

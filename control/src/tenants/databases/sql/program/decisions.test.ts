@@ -14,6 +14,7 @@ import {
   insertRow,
   keyOf,
   keyProblem,
+  orderOf,
   selectRows,
   type TableShape,
   updateRow,
@@ -42,6 +43,35 @@ describe("statements about rows", () => {
     expect(selectRows(mariadbDialect, { ...shape, columns: shape.columns.slice(0, 1) }, { ...page, orderBy: [] })).toBe(
       'select `id` from `public`.`a"b``c` limit 51 offset 10',
     );
+  });
+
+  test.each([
+    { of: "the primary key", dialect: postgresDialect, table: shape, orderBy: null, order: ["id"] },
+    {
+      of: "a column, and then the key",
+      dialect: postgresDialect,
+      table: shape,
+      orderBy: "data",
+      order: ["data", "id"],
+    },
+    { of: "the key's own column once", dialect: postgresDialect, table: shape, orderBy: "id", order: ["id"] },
+    {
+      of: "a column, and then the place of the row",
+      ...{ dialect: postgresDialect, table: { ...shape, primaryKey: [] }, orderBy: "data" },
+      order: ["data", "tableoid", "ctid"],
+    },
+    {
+      of: "a column, and then all others",
+      ...{ dialect: mariadbDialect, table: { ...shape, primaryKey: [] }, orderBy: "data" },
+      order: ["data", "id", 'no"te', "raw"],
+    },
+    {
+      of: "nothing",
+      ...{ dialect: postgresDialect, table: { ...shape, primaryKey: [] }, orderBy: null },
+      order: [],
+    },
+  ])("order pages by $of", ({ dialect, table, orderBy, order }) => {
+    expect(orderOf(dialect, table, orderBy)).toEqual(order);
   });
 
   test("bind every value", () => {

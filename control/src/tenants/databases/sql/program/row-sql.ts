@@ -41,6 +41,8 @@ export interface Dialect {
   booleanText(value: boolean): string;
   /** Whether a value of a key is one of the column. Of what it is not, the engine would make one that another row may have. */
   isKey(column: ColumnShape, value: Json): boolean;
+  /** Columns of any table that tell its rows apart; none where the engine has no such. */
+  rowPlace: readonly string[];
   /** Of a row without any value. */
   insertDefaults: string;
   returnsRows: boolean;
@@ -149,7 +151,22 @@ export const namesOf = (dialect: Dialect, columns: readonly ColumnShape[]): stri
   columns.map(({ name }) => dialect.quote(name)).join(", ");
 
 /**
- * Reads a page. `orderBy` are columns of the table. One row more than `limit` tells whether there are more.
+ * By what pages are ordered. With a column also by what tells rows apart: those with one value have no order of their own, and a row
+ * could be on no page.
+ */
+export function orderOf(
+  { rowPlace }: Pick<Dialect, "rowPlace">,
+  { primaryKey, columns }: TableShape,
+  orderBy: string | null,
+): string[] {
+  if (orderBy === null) return [...primaryKey];
+  const all = columns.map(({ name }) => name);
+  const last = [primaryKey, rowPlace, all].find(({ length }) => length > 0) ?? [];
+  return [...new Set([orderBy, ...last])];
+}
+
+/**
+ * Reads a page. `orderBy`: see `orderOf`. One row more than `limit` tells whether there are more.
  */
 export function selectRows(
   dialect: Dialect,

@@ -8,6 +8,7 @@ import {
   deleteRow,
   insertRow,
   keyOf,
+  orderOf,
   type RowProblem,
   type RowStatement,
   selectRows,
@@ -32,7 +33,7 @@ export async function readRows(session: Session, asked: Asked<"rows">): Promise<
   if (orderBy !== null && !table.columns.some(({ name }) => name === orderBy)) {
     throw refused(columnProblem(table, orderBy));
   }
-  const page = { orderBy: orderBy === null ? table.primaryKey : [orderBy], dir, limit, offset };
+  const page = { orderBy: orderOf(session.dialect, table, orderBy), dir, limit, offset };
   const { rows } = await session.run(selectRows(session.dialect, table, page));
   return {
     columns: table.columns.map(({ name, dataType }) => ({ name, dataType })),

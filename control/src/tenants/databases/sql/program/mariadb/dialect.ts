@@ -31,6 +31,7 @@ export const mariadbDialect: Dialect = {
   bind,
   booleanText: (value) => (value ? "1" : "0"),
   isKey,
+  rowPlace: [],
   insertDefaults: "() values ()",
   returnsRows: false,
 };

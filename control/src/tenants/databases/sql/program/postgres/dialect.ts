@@ -7,6 +7,7 @@ export const postgresDialect: Dialect = {
   bind: (_, value, position) => ({ text: `$${position}`, value }),
   booleanText: String,
   isKey: () => true,
+  rowPlace: ["tableoid", "ctid"],
   insertDefaults: "default values",
   returnsRows: true,
 };
