@@ -61,7 +61,7 @@ import { suspensionEndpoints } from "./tenants/suspension/endpoints.ts";
 const closeTimeoutMs = 10_000;
 /** Longer than any address can be, so that who may call is asked before what an id is. */
 const maxUrlParamLength = 64 * 1024;
-/** Connections of tools to databases through this replica. */
+/** Connections of tools to databases through this replica; those of one owner. */
 const tunnelPlaces = { total: 64, perKey: 16 };
 
 /** Every endpoint of the API, in the order of its description. */

@@ -66,6 +66,25 @@ test("so many wait and no more, one account not all of them", async () => {
   await inTurn(nothing, { key: "c" });
 });
 
+test("whoever has least at work comes first, however much of others waits", async () => {
+  const inTurn = createLimiter({ total: 2, perKey: 2 });
+  const started: string[] = [];
+  const works = ["a1", "a2", "a3", "a4", "b1"].map((name) => {
+    const { end, ended } = held();
+    const work = async () => {
+      started.push(name);
+      await ended;
+    };
+    return { end, done: inTurn(work, { key: name.slice(0, 1) }) };
+  });
+  works[0]?.end();
+  await works[0]?.done;
+  expect(started).toEqual(["a1", "a2", "b1"]);
+  for (const { end } of works) end();
+  await Promise.all(works.map(({ done }) => done));
+  expect(started).toEqual(["a1", "a2", "b1", "a3", "a4"]);
+});
+
 test("one after another per key, and keys beside one another", async () => {
   const inTurn = createLimiter({ perKey: 1 });
   const { end, ended } = held();

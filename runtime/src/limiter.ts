@@ -26,8 +26,8 @@ interface Waiting {
 
 /**
  * At most `total` pieces of work at once, and at most `perKey` of one key, so that one tenant cannot take all the room, by
- * slow work or by much of it. Those that wait come in their order, except past one whose key has no room. A piece that fails
- * gives its place on like any other. `waiters` bounds how many wait; by default nothing does.
+ * slow work or by much of it. Of those that wait, those of the key with the least at work come first, in their order. A piece
+ * that fails gives its place on like any other. `waiters` bounds how many wait; by default nothing does.
  *
  * One after another is `{ total: 1 }`, one after another per key `{ perKey: 1 }`.
  */
@@ -38,23 +38,26 @@ export function createLimiter({ total, perKey }: Bounds, waiters: Bounds = {}): 
   const waiting: Waiting[] = [];
   let taken = 0;
 
-  const hasRoom = (key: string): boolean => taken < totalMax && (running.get(key) ?? 0) < perKeyMax;
+  const atWork = (key: string): number => running.get(key) ?? 0;
+  const hasRoom = (key: string): boolean => taken < totalMax && atWork(key) < perKeyMax;
   const mayWait = (key: string): boolean =>
     waiting.length < (waiters.total ?? Number.POSITIVE_INFINITY) &&
     (waiters.perKey === undefined || waiting.filter((each) => each.key === key).length < waiters.perKey);
 
   const take = (key: string): void => {
     taken += 1;
-    running.set(key, (running.get(key) ?? 0) + 1);
+    running.set(key, atWork(key) + 1);
   };
   const give = (key: string): void => {
     taken -= 1;
     const left = (running.get(key) ?? 1) - 1;
     if (left === 0) running.delete(key);
     else running.set(key, left);
-    const at = waiting.findIndex((each) => hasRoom(each.key));
-    const [next] = at === -1 ? [] : waiting.splice(at, 1);
-    next?.enter();
+    const [first, ...others] = waiting.filter((each) => hasRoom(each.key));
+    if (first === undefined) return;
+    const next = others.reduce((least, each) => (atWork(each.key) < atWork(least.key) ? each : least), first);
+    waiting.splice(waiting.indexOf(next), 1);
+    next.enter();
   };
 
   const waitFor = (key: string, signal: AbortSignal | undefined): Promise<void> =>

@@ -28,6 +28,7 @@ const refusingStudio: Studio = {
   findReadyBranch: async (_, __, projectId, channel) => ({
     branch: {
       projectId,
+      ownerId: "o",
       channel,
       engine: "postgres",
       sizeLimitMb: 10,

@@ -67,10 +67,10 @@ export function loginsOf(secrets: Secrets, branch: Branch): ReadyBranch["credent
 export const createFindReadyBranch =
   (secrets: Secrets): FindReadyBranch =>
   async (db, caller, projectId, channel) => {
-    const { plan, branch } = await getReadyBranch(db, caller, { id: projectId, channel });
+    const { project, plan, branch } = await getReadyBranch(db, caller, { id: projectId, channel });
     return {
       branch: {
-        ...{ projectId, channel, engine: branch.engine, readOnly: branch.read_only },
+        ...{ projectId, ownerId: project.owner_id, channel, engine: branch.engine, readOnly: branch.read_only },
         readOnlySoft: branch.read_only && branch.read_only_soft === true,
         ...{ sizeLimitMb: plan.db_size_mb, connectionLimit: plan.db_connection_limit },
       },

@@ -14,6 +14,7 @@ export class BranchNotReady extends Refused {
 export interface ReadyBranch {
   branch: {
     projectId: string;
+    ownerId: string;
     channel: Channel;
     engine: DatabaseEngine;
     /** Of the owner's plan now. */

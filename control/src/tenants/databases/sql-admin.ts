@@ -29,6 +29,7 @@ export function createDatabaseAdmin(sql: Pick<SqlRunner, "ask">): DatabaseAdmin 
 
   const targetOf = ({ engine, connect, password, turn }: AdminTarget): SqlTarget => ({
     projectId: turn,
+    ownerId: null,
     engine,
     openLine: connect,
     tenant: null,
@@ -45,7 +46,7 @@ export function createDatabaseAdmin(sql: Pick<SqlRunner, "ask">): DatabaseAdmin 
     async proveLogin({ engine, connect, turn }, { database, role: user, password }, signal) {
       const tenant: Login = { database, user, password };
       // Nothing is asked as the administrator but to end what takes too long, which this does not.
-      const target = { projectId: turn, engine, openLine: connect, tenant, admin: tenant };
+      const target = { projectId: turn, ownerId: null, engine, openLine: connect, tenant, admin: tenant };
       try {
         await ask(target, "query", { sql: "select 1", rollback: false, readOnly: true }, signal);
         return true;

@@ -37,7 +37,7 @@ for (const engine of ["postgres", "mariadb"] as const) {
   const branch = (): Promise<Branch> =>
     api.db.selectFrom("database").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
   const target = () => ({
-    ...{ projectId: id, engine, openLine: lineTo(server.socket), tenant: null, admin: server.admin },
+    ...{ projectId: id, ownerId: null, engine, openLine: lineTo(server.socket), tenant: null, admin: server.admin },
   });
   beforeEach(async () => {
     id = crypto.randomUUID();

@@ -55,7 +55,7 @@ export function checkWorker(deps: CheckDeps): WorkHandler {
       const isServerReadOnly = facts.servers.some(({ wanted, readOnly }) => wanted && readOnly);
       const { admin } = loginsOf(secrets, branch);
       const target = {
-        ...{ projectId: branch.project_id, engine: branch.engine, tenant: null, admin },
+        ...{ projectId: branch.project_id, ownerId: null, engine: branch.engine, tenant: null, admin },
         openLine: (signal: AbortSignal) => openLine(address, signal),
       };
       const { database, role } = databaseNames(branch.id);

@@ -88,7 +88,14 @@ beforeEach(async () => {
 
 const branch = () => api.db.selectFrom("database").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
 const target = () => ({
-  ...{ projectId: id, engine: "postgres" as const, openLine: lineTo(server.socket), tenant: null, admin: server.admin },
+  ...{
+    projectId: id,
+    ownerId: null,
+    engine: "postgres" as const,
+    openLine: lineTo(server.socket),
+    tenant: null,
+    admin: server.admin,
+  },
 });
 const query = async (sql: string) => {
   const { database, role: user } = databaseNames(id);

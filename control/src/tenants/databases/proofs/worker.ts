@@ -90,7 +90,7 @@ export function proofWorker(deps: ProofWorkerDeps): WorkHandler {
     if (found === null || address === null) throw new Refused("DATABASE_NOT_READY", "It is on no node.");
     const { branch } = found;
     const target = {
-      ...{ projectId: branch.project_id, engine: branch.engine, ...loginsOf(secrets, branch) },
+      ...{ projectId: branch.project_id, ownerId: null, engine: branch.engine, ...loginsOf(secrets, branch) },
       openLine: (each: AbortSignal) => openLine(address, each),
     };
     return (await sql.ask(target, "tables", { isCounted, budgetMs: countMs })).given;

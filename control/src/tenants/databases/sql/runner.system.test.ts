@@ -40,7 +40,7 @@ async function hostile(bytes: Buffer, { repeats = false, ends = false } = {}): P
 }
 
 const targetAt = (server: Server, engine: SqlTarget["engine"]): SqlTarget => ({
-  ...{ projectId: "p", engine, tenant: login, admin: login },
+  ...{ projectId: "p", ownerId: "o", engine, tenant: login, admin: login },
   async openLine() {
     const line = connect((server.address() as AddressInfo).port, "127.0.0.1");
     await once(line, "connect");
@@ -176,6 +176,28 @@ describe("children", () => {
     expect((await children()).length).toBeLessThan(8);
   });
 
+  test("of one owner's projects leave some to others, and of all owners some to the platform", async () => {
+    await using own = testRunner();
+    const over = Promise.withResolvers<never>();
+    over.promise.catch(() => {});
+    const statements = (ownerId: string) =>
+      Array.from({ length: 270 }, (_, n) =>
+        own.ask(
+          { ...target, projectId: `${ownerId}-${n % 10}`, ownerId, openLine: () => over.promise },
+          "query",
+          asked,
+        ),
+      );
+    const held = Promise.allSettled(statements("greedy"));
+    expect((await own.ask(target, "query", asked)).given.rows).toEqual([[1]]);
+    const more = Promise.allSettled(["greedier", "greediest"].flatMap(statements));
+    const { database, role } = branch;
+    const { given } = await own.ask({ ...target, ownerId: null }, "usage", { database, role });
+    expect(given.activeConnections).toBe(0);
+    over.reject(new Error("the node is away"));
+    await Promise.all([held, more]);
+  });
+
   test("end with the runner", async () => {
     const before = new Set(await children());
     const other = testRunner();
@@ -189,15 +211,18 @@ describe("children", () => {
 
 test("a line that does not open is a database that is not ready", async () => {
   const target: SqlTarget = {
-    ...{ projectId: "p", engine: "postgres", tenant: login, admin: login },
+    ...{ projectId: "p", ownerId: "o", engine: "postgres", tenant: login, admin: login },
     openLine: () => Promise.reject(new Error("the node is away")),
   };
   await expect(runner.ask(target, "query", asked)).rejects.toMatchObject({ code: "DATABASE_NOT_READY" });
 });
 
-test("one project cannot take the room of all, and is told so when too many wait", { timeout: 120_000 }, async () => {
+test("one owner cannot take the room of all, and is told so when too many wait", { timeout: 120_000 }, async () => {
   const openLine = async () => new Duplex({ read() {}, write: (_, __, done) => done() });
-  const stuck: SqlTarget = { projectId: "greedy", engine: "postgres", tenant: login, admin: login, openLine };
+  const stuck: SqlTarget = {
+    ...{ projectId: "p", ownerId: "greedy", engine: "postgres", tenant: login, admin: login },
+    openLine,
+  };
   const all = Array.from({ length: 200 }, () =>
     runner.ask(stuck, "query", asked).catch((error: { code: string }) => error.code),
   );

@@ -10,9 +10,11 @@ import { AnswerTooLarge, type Child, type ChildAnswer, ChildLost, type ChildUse 
 import { createPool } from "./pool.ts";
 import { type Asked, type Given, isAdminRequest, type Login, type RequestName, requestShapes } from "./requests.ts";
 
-/** Children at once, each of some 80 MB; those of one project; and how many requests wait. */
+/** Children at once, each of some 80 MB; those of one owner; and how many requests wait. */
 const bounds = { total: 8, perKey: 3 };
-const waiters = { total: 256, perKey: 128 };
+const waiters = { total: 256, perKey: 32 };
+/** The same of the platform's own requests, of which one branch may have several. Workers bound how many wait. */
+const ownBounds = { total: 6, perKey: 3 };
 /** Statements that are being ended at once. They never wait for those that they end. */
 const endingsAtOnce = 4;
 const spareChildrenMax = 4;
@@ -32,8 +34,9 @@ const bytesMaxOf = (name: RequestName): number => (name === "schema" ? bytesMax.
 
 /** Whose server is asked, and as whom. */
 export interface SqlTarget {
-  /** Whose turn it is: a project's requests share the room of one. */
   projectId: string;
+  /** On whose behalf: requests about all of an owner's projects share the room of one. Null: the platform's own. */
+  ownerId: string | null;
   engine: DatabaseEngine;
   /** Opens a byte stream to the server. */
   openLine(signal: AbortSignal): Promise<Duplex>;
@@ -77,7 +80,8 @@ const brokeOff = (cause: unknown) =>
 /** Runs SQL on branches' servers in child processes, so that nothing that a server sends is ever read in this one. */
 export function createSqlRunner({ clock, log }: { clock: Clock; log: Log }): SqlRunner {
   const pool = createPool(clock, spareChildrenMax);
-  const limiter = createLimiter(bounds, waiters);
+  const ofOwners = createLimiter(bounds, waiters);
+  const ownTurns = createLimiter(ownBounds, { total: waiters.total });
   const endings = createLimiter({ total: endingsAtOnce }, { total: waiters.total });
   const closing = new AbortController();
 
@@ -167,8 +171,10 @@ export function createSqlRunner({ clock, log }: { clock: Clock; log: Log }): Sql
   return {
     async ask(target, name, asked) {
       try {
-        const turn = { key: target.projectId, signal: closing.signal };
-        const said = await limiter(() => converse(target, name, asked), turn);
+        const { ownerId, projectId } = target;
+        const inTurn = ownerId === null ? ownTurns : ofOwners;
+        const turn = { key: ownerId ?? projectId, signal: closing.signal };
+        const said = await inTurn(() => converse(target, name, asked), turn);
         if (said.says === "refused") {
           throw new (said.code === "DATABASE_NOT_READY" ? KeptOut : Refused)(said.code, said.message);
         }
@@ -178,7 +184,7 @@ export function createSqlRunner({ clock, log }: { clock: Clock; log: Log }): Sql
       } catch (error) {
         if (error instanceof AnswerTooLarge) throw tooLarge(name);
         if (error instanceof LimiterFull) {
-          throw new Refused("RATE_LIMITED", "Too many statements wait for this database. Try again in a moment.");
+          throw new Refused("RATE_LIMITED", "Too many statements for databases wait now. Try again in a moment.");
         }
         if (!(error instanceof ChildLost)) throw error;
         log.warn({ err: error, projectId: target.projectId, request: name }, "a child of the database runner was lost");

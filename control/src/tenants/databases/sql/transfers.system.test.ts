@@ -100,8 +100,8 @@ describe.each(["postgres", "mariadb"] as const)("on %s", (engine) => {
   const transfers = createTransfers({ clock: systemClock, log: createLog("silent") });
   const sql = async (text: string) =>
     (await runner.ask(branch.target, "query", { sql: text, rollback: false, readOnly: false })).given.rows;
-  const open = (format: ExportFormat, of = name, signal = new AbortController().signal) =>
-    transfers.exportTable(branch.target, { table: of, format }, signal);
+  const open = (format: ExportFormat, of = name, signal = new AbortController().signal, target = branch.target) =>
+    transfers.exportTable(target, { table: of, format }, signal);
   const read = async (format: ExportFormat, of = name) => (await buffer(await open(format, of))).toString("utf8");
   const put = async (into: string, ...chunks: (string | Buffer)[]) =>
     (
@@ -258,13 +258,16 @@ describe.each(["postgres", "mariadb"] as const)("on %s", (engine) => {
     expect(lines(await read("csv", "plain"))).toEqual(lines(`id,note,n\n${rows}`));
   });
 
-  test("two are under way at once, and a client that goes away ends its own", async () => {
+  test("two of an owner are under way at once, and a client that goes away ends its own", async () => {
     const stream = await open("csv", "big");
     stream.resume();
     await new Promise<void>((resolve) => stream.once("data", () => resolve()));
     stream.pause();
-    const other = await open("csv", "big");
+    const { signal } = new AbortController();
+    const other = await open("csv", "big", signal, { ...branch.target, projectId: "another" });
     await expect(open("csv", "big")).rejects.toMatchObject({ code: "RATE_LIMITED" });
+    const somebodyElses = { ...branch.target, ownerId: "somebody else" };
+    expect((await buffer(await open("json", "none", signal, somebodyElses))).toString().trim()).toBe("[]");
     stream.destroy();
     other.destroy();
     await expect.poll(active, { timeout: 30_000 }).toBe(0);

@@ -10,8 +10,8 @@ import { createFrameReader, endFrame, frameBytesMax, frameOf } from "./frames.ts
 import { type Asked, requestShapes } from "./requests.ts";
 import type { SqlTarget, Timed } from "./runner.ts";
 
-/** At once, each with a child of its own of some 80 MB; those of one project. */
-const places = { total: 4, perKey: 2 };
+/** At once, each with a child of its own of some 80 MB; those of one owner. */
+const places = { total: 6, perKey: 2 };
 /** How many wait for a place, and for how long: one that ends takes a moment to give its place back. */
 const waiters = { total: 16, perKey: 4 };
 const placeMs = 5_000;
@@ -64,10 +64,10 @@ export function createTransfers({ clock, log }: { clock: Clock; log: Log }): Tra
 
   /** A child that is connected to the server, and the end of both in the hands of whoever asked. */
   async function begin(target: SqlTarget, name: "export" | "import", asked: unknown, signal: AbortSignal) {
-    const { tenant, projectId } = target;
-    if (tenant === null) throw new Error(`${name} needs the tenant's login`);
+    const { tenant, projectId, ownerId } = target;
+    if (tenant === null || ownerId === null) throw new Error(`${name} needs a tenant`);
     await using stack = new AsyncDisposableStack();
-    stack.use(await takePlace(projectId, signal));
+    stack.use(await takePlace(ownerId, signal));
     const child = startChild({ transfers: true });
     stack.defer(() => child.kill());
     // Whatever is waited for below is refused once there is no child.

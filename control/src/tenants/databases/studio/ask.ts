@@ -25,6 +25,7 @@ export async function getBranch(
   const { branch, address, credentials } = ready;
   const target: SqlTarget = {
     projectId: branch.projectId,
+    ownerId: branch.ownerId,
     engine: branch.engine,
     openLine: (signal: AbortSignal) => studio.openLine(address, signal),
     ...credentials,

@@ -49,6 +49,7 @@ export async function newBranch(runner: SqlRunner, server: TestServer, connectio
   const password = newPassword();
   const target: SqlTarget = {
     projectId: id,
+    ownerId: id,
     engine: server.engine,
     openLine: lineTo(server.socket),
     tenant: { user: role, password, database },

@@ -17,11 +17,12 @@ export const studioOf = ({
   branch: TestBranch;
 }): Studio => ({
   async findReadyBranch(db, caller, projectId, channel) {
-    await getProject(db, caller, projectId);
+    const { owner_id: ownerId } = await getProject(db, caller, projectId);
     if (target.tenant === null) throw new Error("a branch of a test has a tenant");
     return {
       branch: {
         projectId,
+        ownerId,
         channel,
         engine: server.engine,
         sizeLimitMb: 100,

@@ -165,12 +165,15 @@ test.each([
   }
 });
 
-test("a project takes so many at once, and gets them back", async () => {
+test("an owner's projects take so many at once, and get them back", async () => {
   const busy = await newProjectWithDatabase();
-  const sockets = Array.from({ length: 16 }, () => open(path(busy.id)));
+  const sockets = Array.from({ length: 16 }, (_, n) => open(path(n % 2 === 0 ? busy.id : project.id)));
   await Promise.all(sockets.map((socket) => once(socket, "open")));
   expect(await refusal(open(path(busy.id)))).toEqual({ status: 429, code: "RATE_LIMITED" });
-  for (const socket of sockets) socket.close();
+  const other = await api.newUser();
+  const quiet = open(path((await newProjectWithDatabase(api, other)).id), { session: other.session });
+  await once(quiet, "open");
+  for (const socket of [...sockets, quiet]) socket.close();
   await Promise.all(sockets.map((socket) => once(socket, "close")));
   await expect
     .poll(async () => {

@@ -38,11 +38,11 @@ export const tunnel = endpoint({
     { caller, params, query, address, request, reply },
   ) {
     const { channel } = query;
-    const { branch } = await getReadyBranch(db, caller, { id: params.id, channel });
+    const { project, branch } = await getReadyBranch(db, caller, { id: params.id, channel });
     upgrades.require(request.raw);
     const server = await getServer(db, branch.id);
     using stack = new DisposableStack();
-    const place = takeTunnelPlace(params.id);
+    const place = takeTunnelPlace(project.owner_id);
     if (place === null) throw new Refused("RATE_LIMITED", "Too many tools use databases from outside now. Close some.");
     stack.use(place);
     const line = await studio.openLine(server, clock.abortAfter(openMs)).catch((cause: unknown) => {
