@@ -50,9 +50,15 @@ export interface SqlRunner extends AsyncDisposable {
   /**
    * Does one request on a connection of its own. Throws `Refused`: QUERY_ERROR with the engine's own words, or when it took
    * longer than 10 s, sent too much or broke off; DATABASE_NOT_READY when nobody is let in, as `KeptOut` when the server says so;
-   * RATE_LIMITED when too many wait; and what the request's own rules say.
+   * RATE_LIMITED when too many wait; and what the request's own rules say. With `signal` whoever asked is gone: what waits for its
+   * turn is not done any more, and rejects with its reason.
    */
-  ask<N extends RequestName>(target: SqlTarget, name: N, asked: Asked<N>): Promise<Timed<Given<N>>>;
+  ask<N extends RequestName>(
+    target: SqlTarget,
+    name: N,
+    asked: Asked<N>,
+    signal?: AbortSignal,
+  ): Promise<Timed<Given<N>>>;
 }
 
 /** The server is there, and refuses the login itself. */
@@ -169,11 +175,12 @@ export function createSqlRunner({ clock, log }: { clock: Clock; log: Log }): Sql
   }
 
   return {
-    async ask(target, name, asked) {
+    async ask(target, name, asked, gone) {
       try {
         const { ownerId, projectId } = target;
         const inTurn = ownerId === null ? ownTurns : ofOwners;
-        const turn = { key: ownerId ?? projectId, signal: closing.signal };
+        const signal = gone === undefined ? closing.signal : AbortSignal.any([closing.signal, gone]);
+        const turn = { key: ownerId ?? projectId, signal };
         const said = await inTurn(() => converse(target, name, asked), turn);
         if (said.says === "refused") {
           throw new (said.code === "DATABASE_NOT_READY" ? KeptOut : Refused)(said.code, said.message);

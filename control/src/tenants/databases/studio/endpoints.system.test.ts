@@ -3,6 +3,7 @@ import { ApiError } from "../../../http/errors.ts";
 import { type Answer, type TestApi, type TestUser, testApi } from "../../../http/testing.ts";
 import { BranchNotReady } from "../ready-branch.ts";
 import type { SqlRunner } from "../sql/runner.ts";
+import { lockTable } from "../testing/lock.ts";
 import { startPostgres } from "../testing/postgres.ts";
 import { newBranch, type TestBranch, type TestServer, testRunner } from "../testing/server.ts";
 import { studioOf } from "../testing/studio.ts";
@@ -15,6 +16,8 @@ let user: TestUser;
 let branch: TestBranch;
 let base: string;
 const sizes = new Map<string, number>();
+/** Of the requests that reached the runner: whether their clients are gone. */
+const clients: AbortSignal[] = [];
 
 /** Branches in the place of the store's: production's is ready, preview's is not yet, and dev has none. */
 function aStudio(): Studio {
@@ -26,6 +29,12 @@ function aStudio(): Studio {
       if (channel === "preview") throw new BranchNotReady("DATABASE_PROVISIONING");
       if (channel === "dev") throw new ApiError("NOT_FOUND");
       return found;
+    },
+    sql: {
+      ask(target, name, asked, signal) {
+        clients.push(signal ?? AbortSignal.any([]));
+        return runner.ask(target, name, asked, signal);
+      },
     },
     saveSize: async (_, databaseId, sizeBytes) => void sizes.set(databaseId, sizeBytes),
   };
@@ -82,6 +91,29 @@ test.each([
   const answer = await query(body);
   expect(answer).toMatchObject({ status, body: { ok: false, error: { code } } });
   expect(answer.text).not.toContain(branch.password);
+});
+
+test("what waits for its turn is not done any more once its client has gone away", async () => {
+  await query({ sql: "create table held (id int)" });
+  const lock = await lockTable(server, branch, "held");
+  const before = clients.length;
+  const places = [1, 2, 3].map(() => query({ sql: "select * from held" }));
+  await expect.poll(() => clients.length).toBe(before + places.length);
+  const client = new AbortController();
+  const waiting = fetch(`${api.url}/api/v1${base}/query`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${user.session}`, "content-type": "application/json" },
+    body: JSON.stringify({ sql: "insert into held values (1)" }),
+    signal: client.signal,
+  });
+  waiting.catch(() => {});
+  await expect.poll(() => clients.length).toBe(before + places.length + 1);
+  client.abort();
+  await expect.poll(() => clients.at(-1)?.aborted).toBe(true);
+  lock[Symbol.dispose]();
+  await Promise.all(places);
+  expect((await query({ sql: "select count(*) from held" })).body).toMatchObject({ rows: [["0"]] });
+  await query({ sql: "drop table held" });
 });
 
 test("a branch that is not there, or not yet, says which", async () => {

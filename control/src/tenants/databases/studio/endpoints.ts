@@ -43,8 +43,8 @@ const query = endpoint({
   reply: queryReply,
   badBody: "INVALID_BODY",
   errors: [...serverErrors, "DRY_RUN_UNAVAILABLE"],
-  async handle(context, { caller, params, query: { channel }, body, address }) {
-    const { branch, ask } = await getBranch(context, caller, params.id, channel);
+  async handle(context, { caller, params, query: { channel }, body, address, reply }) {
+    const { branch, ask } = await getBranch(context, { caller, reply }, params.id, channel);
     const { rollback = false, readOnly = false } = body;
     await recordAudit(context.db, {
       ...{ caller, address, action: "database.query", target: params.id, detail: { channel, rollback, readOnly } },
@@ -68,8 +68,8 @@ const schema = endpoint({
   query: databaseQuery,
   reply: databaseSchemaReply,
   errors: serverErrors.filter((code) => code !== "DATABASE_PROVISIONING"),
-  async handle(context, { caller, params, query: { channel } }) {
-    const { branch, ask } = await getBranch(context, caller, params.id, channel).catch(asAbsent);
+  async handle(context, { caller, params, query: { channel }, reply }) {
+    const { branch, ask } = await getBranch(context, { caller, reply }, params.id, channel).catch(asAbsent);
     const { given } = await ask("schema", {});
     return { channel, engine: branch.engine, ...given };
   },
@@ -84,8 +84,8 @@ const readRows = endpoint({
   query: tableRowsQuery,
   reply: tableRowsReply,
   errors: rowErrors,
-  async handle(context, { caller, params: { id, table }, query: { channel, orderBy = null, ...page } }) {
-    const { ask } = await getBranch(context, caller, id, channel);
+  async handle(context, { caller, params: { id, table }, query: { channel, orderBy = null, ...page }, reply }) {
+    const { ask } = await getBranch(context, { caller, reply }, id, channel);
     const { given, durationMs } = await ask("rows", { table, orderBy, ...page });
     return { ...given, rowCount: given.rows.length, durationMs };
   },
@@ -102,8 +102,8 @@ const insertRow = endpoint({
   reply: insertRowReply,
   badBody: "INVALID_BODY",
   errors: [...rowErrors, "INVALID_BODY"],
-  async handle(context, { caller, params: { id, table }, query: { channel }, body, address }) {
-    const { ask } = await getBranch(context, caller, id, channel);
+  async handle(context, { caller, params: { id, table }, query: { channel }, body, address, reply }) {
+    const { ask } = await getBranch(context, { caller, reply }, id, channel);
     const { given, durationMs } = await ask("insert", { table, values: Object.entries(body.values) });
     const { row, rowCount } = given;
     const detail = { channel, table };
@@ -123,8 +123,8 @@ const updateRow = endpoint({
   reply: changedRowsReply,
   badBody: "INVALID_BODY",
   errors: keyErrors,
-  async handle(context, { caller, params: { id, table }, query: { channel }, body, address }) {
-    const { ask } = await getBranch(context, caller, id, channel);
+  async handle(context, { caller, params: { id, table }, query: { channel }, body, address, reply }) {
+    const { ask } = await getBranch(context, { caller, reply }, id, channel);
     const [pk, changes] = [Object.entries(body.pk), Object.entries(body.changes)];
     const { given, durationMs } = await ask("update", { table, pk, changes });
     const detail = { channel, table };
@@ -144,8 +144,8 @@ const deleteRow = endpoint({
   reply: changedRowsReply,
   badBody: "INVALID_BODY",
   errors: keyErrors,
-  async handle(context, { caller, params: { id, table }, query: { channel }, body, address }) {
-    const { ask } = await getBranch(context, caller, id, channel);
+  async handle(context, { caller, params: { id, table }, query: { channel }, body, address, reply }) {
+    const { ask } = await getBranch(context, { caller, reply }, id, channel);
     const { given, durationMs } = await ask("delete", { table, pk: Object.entries(body.pk) });
     const detail = { channel, table };
     await recordAudit(context.db, { caller, address, action: "database.row.delete", target: id, detail });
@@ -162,8 +162,8 @@ const countRows = endpoint({
   query: databaseQuery,
   reply: tableCountReply,
   errors: [...serverErrors, "TABLE_NOT_FOUND"],
-  async handle(context, { caller, params: { id, table }, query: { channel } }) {
-    const { ask } = await getBranch(context, caller, id, channel);
+  async handle(context, { caller, params: { id, table }, query: { channel }, reply }) {
+    const { ask } = await getBranch(context, { caller, reply }, id, channel);
     const { given, durationMs } = await ask("count", { table });
     return { ...given, durationMs };
   },
@@ -178,8 +178,8 @@ const migrations = endpoint({
   query: databaseQuery,
   reply: databaseMigrationsReply,
   errors: serverErrors,
-  async handle(context, { caller, params, query: { channel } }) {
-    const { branch, ask } = await getBranch(context, caller, params.id, channel);
+  async handle(context, { caller, params, query: { channel }, reply }) {
+    const { branch, ask } = await getBranch(context, { caller, reply }, params.id, channel);
     const { given } = await ask("migrations", {});
     return { channel, engine: branch.engine, ...given };
   },
@@ -194,9 +194,9 @@ const usage = endpoint({
   query: databaseQuery,
   reply: databaseUsageReply,
   errors: serverErrors,
-  async handle(context, { caller, params, query: { channel } }) {
+  async handle(context, { caller, params, query: { channel }, reply }) {
     const { db, studio } = context;
-    const { branch, address, ask } = await getBranch(context, caller, params.id, channel);
+    const { branch, address, ask } = await getBranch(context, { caller, reply }, params.id, channel);
     const { database, role } = databaseNames(address.databaseId);
     const { sizeBytes, activeConnections } = (await ask("usage", { database, role })).given;
     await studio.saveSize(db, address.databaseId, sizeBytes);

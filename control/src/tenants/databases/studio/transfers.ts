@@ -28,11 +28,8 @@ const exportTable = fileEndpoint({
   file: "application/octet-stream",
   errors: [...serverErrors, "TABLE_NOT_FOUND"],
   async handle(context, { caller, params: { id, table }, query: { channel, format }, reply }) {
-    const gone = new AbortController();
-    // Also once all was sent, when there is nothing left to end.
-    reply.raw.once("close", () => gone.abort());
-    const { target } = await getBranch(context, caller, id, channel);
-    const stream = await context.studio.transfers.exportTable(target, { table, format }, gone.signal);
+    const { target, gone } = await getBranch(context, { caller, reply }, id, channel);
+    const stream = await context.studio.transfers.exportTable(target, { table, format }, gone);
     return { stream, sizeBytes: null, filename: filenameOf(table, format), type: mediaTypes[format] };
   },
 });
@@ -53,9 +50,9 @@ const importTable = endpoint({
   badBody: "INVALID_BODY",
   reply: importReply,
   errors: [...serverErrors, "TABLE_NOT_FOUND", "COLUMN_NOT_FOUND", "INVALID_BODY", "QUOTA_EXCEEDED"],
-  async handle(context, { caller, params: { id, table }, query: { channel }, address, request }) {
+  async handle(context, { caller, params: { id, table }, query: { channel }, address, request, reply }) {
     try {
-      const { branch, address: where, target, ask } = await getBranch(context, caller, id, channel);
+      const { branch, address: where, target, ask } = await getBranch(context, { caller, reply }, id, channel);
       // Before there is a transaction that its server would refuse by and by.
       const problem = readOnlyWarning({ isReadOnly: branch.readOnly, isSoft: branch.readOnlySoft });
       if (problem !== null) throw new Refused("QUERY_ERROR", problem);
