@@ -90,6 +90,8 @@ const corpus = {
       e: "enum('sad','it''s \"ok\"','😀')",
       es: "set('a','😀')",
       bits: "bit(10)",
+      flag: "bit(1)",
+      wide: "bit(64)",
       t: "longtext character set utf8mb4",
       at: "timestamp(6) null",
       d: "date",
@@ -115,6 +117,13 @@ const corpus = {
       ["e", "😀", "😀"],
       ["es", "a,😀", "a,😀"],
       ["bits", "0x0201", "0x0201"],
+      ["bits", 5, "0x0005"],
+      ["bits", 1023, "0x03ff"],
+      ["flag", true, "0x01"],
+      ["flag", false, "0x00"],
+      ["flag", 1, "0x01"],
+      ["wide", "0xffffffffffffffff", "0xffffffffffffffff"],
+      ["wide", "A", "0x0000000000000041"],
       ["t", "emoji 😀, 'quotes', ?, \\x, \n, NUL \0", "emoji 😀, 'quotes', ?, \\x, \n, NUL \0"],
       ["t", "", ""],
       ["t", null, null],
@@ -128,6 +137,9 @@ const corpus = {
     refused: [
       ["e", "glad"],
       ["i8", "18446744073709551616"],
+      ["bits", 1024],
+      ["flag", "1"],
+      ["wide", "0x010000000000000000"],
       ["j", "{"],
     ],
     quote: (name: string) => `\`${name.replaceAll("`", "``")}\``,
@@ -256,6 +268,16 @@ describe.each(["postgres", "mariadb"] as const)("the row editor of %s", (engine)
     ]);
     expect(await ask("delete", { table: "numbered", pk: [["id", "2"]] })).toEqual({ rowCount: 1 });
   });
+
+  if (!isPostgres)
+    test("knows rows by the bits of their key", async () => {
+      await sql("create table flags (b bit(8) primary key, n int)");
+      await ask("insert", { table: "flags", values: [["b", 5]] });
+      expect(await ask("update", { table: "flags", pk: [["b", "0x05"]], changes: [["n", 1]] })).toEqual({
+        rowCount: 1,
+      });
+      expect(await ask("delete", { table: "flags", pk: [["b", 5]] })).toEqual({ rowCount: 1 });
+    });
 
   test("without values inserts the defaults", async () => {
     await sql(`create table plain (id ${serial}, n int default 7)`);

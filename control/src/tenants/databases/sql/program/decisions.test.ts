@@ -122,6 +122,13 @@ describe("a request about rows is refused", () => {
     expect(cellsOf(postgresDialect, shape, pairs)).toMatchObject({ code });
   });
 
+  test.each([-1, 1.5])("when bits of MariaDB are to hold %s", (value) => {
+    const bits = { name: "b", dataType: "bit(8)", holds: "bits" as const, isGenerated: false };
+    expect(cellsOf(mariadbDialect, { ...shape, columns: [bits] }, [["b", value]])).toMatchObject({
+      code: "INVALID_BODY",
+    });
+  });
+
   const pair = { ...shape, primaryKey: ["id", 'no"te'] };
   test.each([
     { when: "the table has no key", table: { ...shape, primaryKey: [] }, pk: [["id", 1]], code: "NO_PRIMARY_KEY" },

@@ -6,8 +6,11 @@ export interface ColumnShape {
   name: string;
   /** As the engine writes it. */
   dataType: string;
-  /** What JSON values it takes besides text, numbers and booleans, and whether its text is bytes in hexadecimal. */
-  holds: "json" | "bytes" | "other";
+  /**
+   * What JSON values it takes besides text, numbers and booleans, and whether its text is bytes in hexadecimal, or the same of a whole
+   * number that is kept as bits.
+   */
+  holds: "json" | "bytes" | "bits" | "other";
   /** The engine computes it, and takes no value for it. */
   isGenerated: boolean;
 }
@@ -37,8 +40,7 @@ export interface Dialect {
   quote(name: string): string;
   /** Of the statement's value number `position`, from 1. `value` is text of the column's type. */
   bind(column: ColumnShape, value: string | null, position: number): Bound;
-  /** Of a boolean, in a column of any type. */
-  booleanText(value: boolean): string;
+  textOf(column: ColumnShape, value: number | boolean): string;
   /** Whether a value of a key is one of the column. Of what it is not, the engine would make one that another row may have. */
   isKey(column: ColumnShape, value: Json): boolean;
   /** Columns of any table that tell its rows apart; none where the engine has no such. */
@@ -86,7 +88,11 @@ export function cellsOf(
       const message = `Column ${JSON.stringify(name)}: a whole number of more than 15 digits loses some on its way. Send it as text.`;
       return { code: "INVALID_BODY", message };
     }
-    cells.push({ column, value: textOf(dialect, value) });
+    if (typeof value === "number" && column.holds === "bits" && !(Number.isInteger(value) && value >= 0)) {
+      const message = `Column ${JSON.stringify(name)} (${column.dataType}) takes whole numbers from 0, and text such as 0x05.`;
+      return { code: "INVALID_BODY", message };
+    }
+    cells.push({ column, value: textOf(dialect, column, value) });
   }
   return cells;
 }
@@ -103,11 +109,11 @@ export const columnProblem = (table: TableShape, name: string): RowProblem => ({
   message: `Table ${JSON.stringify(table.name)} has no column ${shownName(name)}.`,
 });
 
-function textOf(dialect: Dialect, value: Json): string | null {
+function textOf(dialect: Dialect, column: ColumnShape, value: Json): string | null {
   if (value === null) return null;
   if (typeof value === "string") return value.toWellFormed();
-  if (typeof value === "boolean") return dialect.booleanText(value);
-  return typeof value === "number" ? String(value) : JSON.stringify(value);
+  if (typeof value === "boolean" || typeof value === "number") return dialect.textOf(column, value);
+  return JSON.stringify(value);
 }
 
 /** Columns of the primary key with the values of a row, or why none can be told by `pk`. */

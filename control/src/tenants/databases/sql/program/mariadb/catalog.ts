@@ -75,13 +75,14 @@ const text = (value: SqlValue | undefined): string => String(value ?? "");
 const quote = (name: string): string => `\`${name.replaceAll("`", "``")}\``;
 
 const byteTypes = new Set([
-  ...["bit", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry"],
+  ...["binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry"],
   ...["point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"],
 ]);
 
 /** JSON is `longtext` here, which takes any text. */
 const holdsOf = (dataType: string): ColumnShape["holds"] => {
   if (byteTypes.has(dataType)) return "bytes";
+  if (dataType === "bit") return "bits";
   return dataType === "longtext" ? "json" : "other";
 };
 

@@ -3,11 +3,19 @@ import type { Bound, ColumnShape, Dialect } from "../row-sql.ts";
 
 const hexadecimal = /^0x((?:[0-9a-f]{2})*)$/i;
 
-/** Bytes are `0x` and digits. Other text in a column of bytes is those very bytes. */
+/** Bytes are `0x` and digits. Other text in a column of bytes is those very bytes. Bits are equal to a number, and to no bytes. */
 function bind({ holds }: ColumnShape, value: string | null): Bound {
-  if (holds !== "bytes") return { text: "?", value };
+  if (holds !== "bytes" && holds !== "bits") return { text: "?", value };
   const digits = value === null ? null : (hexadecimal.exec(value)?.[1] ?? Buffer.from(value).toString("hex"));
-  return { text: "unhex(?)", value: digits };
+  if (holds === "bytes") return { text: "unhex(?)", value: digits };
+  return { text: "cast(? as unsigned)", value: digits === null ? null : String(BigInt(`0x0${digits}`)) };
+}
+
+function textOf({ holds }: ColumnShape, value: number | boolean): string {
+  const number = Number(value);
+  if (holds !== "bits") return String(number);
+  const digits = number.toString(16);
+  return `0x${digits.padStart(digits.length + (digits.length % 2), "0")}`;
 }
 
 /** How numbers of a column are written. Of any other text the server takes the number that it begins with, or zero. */
@@ -29,7 +37,7 @@ function isKey({ dataType }: ColumnShape, value: unknown): boolean {
 export const mariadbDialect: Dialect = {
   quote: (name) => `\`${name.replaceAll("`", "``")}\``,
   bind,
-  booleanText: (value) => (value ? "1" : "0"),
+  textOf,
   isKey,
   rowPlace: [],
   insertDefaults: "() values ()",

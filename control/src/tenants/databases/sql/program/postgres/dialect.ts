@@ -5,7 +5,7 @@ export const postgresDialect: Dialect = {
   quote: (name) => `"${name.replaceAll('"', '""')}"`,
   // Without a type of its own, so that the server reads the text as what the column holds, and as strictly as on any insert.
   bind: (_, value, position) => ({ text: `$${position}`, value }),
-  booleanText: String,
+  textOf: (_, value) => String(value),
   isKey: () => true,
   rowPlace: ["tableoid", "ctid"],
   insertDefaults: "default values",
