@@ -1,7 +1,9 @@
+import { systemClock } from "@svc/runtime/system";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startMariadb } from "../testing/mariadb.ts";
 import { startPostgres } from "../testing/postgres.ts";
-import { newBranch, type TestBranch, type TestServer, testRunner } from "../testing/server.ts";
+import { lineTo, newBranch, type TestBranch, type TestServer, testRunner } from "../testing/server.ts";
+import { connectPostgres } from "./program/postgres/connection.ts";
 import type { Asked, RequestName } from "./requests.ts";
 import type { SqlRunner } from "./runner.ts";
 
@@ -369,6 +371,31 @@ describe.each(["postgres", "mariadb"] as const)("the row editor of %s", (engine)
       const referenced = (table: string) =>
         tables.find(({ name }) => name === table)?.foreignKeys.map(({ referencedTable }) => referencedTable);
       expect([referenced("events"), referenced("events_2026")]).toEqual([["years"], ["years"]]);
+    });
+
+  if (isPostgres)
+    test("leaves out of a schema what is dropped while it is looked at", async () => {
+      await sql(
+        "create table going (id int primary key); create table lasting (id int primary key, n int references going)",
+      );
+      await sql("create index lasting_n on lasting (n)");
+      const line = await lineTo(server.socket)(systemClock.abortAfter(10_000));
+      const { tenant } = branch.target;
+      if (tenant === null) throw new Error("a branch of a test has a tenant");
+      const { run } = await connectPostgres(line, tenant, {});
+      for (const statement of ["begin", "drop table going cascade", "drop index lasting_n"])
+        await run(statement, [], 1);
+      const asked = ask("schema", {});
+      const waiting = async () => (await run("select count(*)::int from pg_locks where not granted", [], 1)).rows;
+      await expect.poll(waiting).toEqual([[1]]);
+      await run("commit", [], 1);
+      line.destroy();
+      const { tables } = await asked;
+      expect(tables.map(({ name }) => name)).not.toContain("going");
+      expect(tables.find(({ name }) => name === "lasting")).toMatchObject({
+        indexes: [{ name: "lasting_pkey" }],
+        foreignKeys: [],
+      });
     });
 
   test("knows migrations from whatever else has their name", async () => {

@@ -91,8 +91,16 @@ async function readSchema(connection: Connection): Promise<Given<"schema">> {
     ...rest,
     columns: columns.map(({ typeId: _, isGenerated: __, ...column }) => column),
   });
+  // What was dropped since the statement began is in its view of the catalog, and has neither size nor definition.
+  const isThere = ({ definition }: { definition: string | null }) => definition !== null;
+  const present = tables.slice(0, entriesMax).filter(({ sizeBytes }) => sizeBytes !== null);
+  const withWhatIsThere = ({ indexes, foreignKeys, ...table }: (typeof tables)[number]) => ({
+    ...table,
+    indexes: indexes.filter(isThere),
+    foreignKeys: foreignKeys.filter(isThere),
+  });
   return requestShapes.schema.gives.parse({
-    tables: tables.slice(0, entriesMax).map(withoutOurs),
+    tables: present.map(withWhatIsThere).map(withoutOurs),
     views: views.slice(0, entriesMax).map(withoutOurs),
     truncated: tables.length > entriesMax || views.length > entriesMax,
   });
