@@ -1,5 +1,5 @@
 // @pure
-import type { SqlRefusal } from "../requests.ts";
+import type { SqlRefusal, SqlValue } from "../requests.ts";
 
 /** A column as the engine's catalog has it. */
 export interface ColumnShape {
@@ -40,6 +40,11 @@ export interface Dialect {
   quote(name: string): string;
   /** Of the statement's value number `position`, from 1. `value` is text of the column's type. */
   bind(column: ColumnShape, value: string | null, position: number): Bound;
+  /** The same of what the column is to be equal to. */
+  bindKey: Dialect["bind"];
+  /** How the rows of a column are asked for, and what such a value is shown as. */
+  selected(column: ColumnShape): string;
+  shown(column: ColumnShape, value: SqlValue): SqlValue;
   textOf(column: ColumnShape, value: number | boolean): string;
   /** Whether a value of a key is one of the column. Of what it is not, the engine would make one that another row may have. */
   isKey(column: ColumnShape, value: Json): boolean;
@@ -181,7 +186,7 @@ export function selectRows(
 ): string {
   const order = orderBy.map((name) => `${dialect.quote(name)} ${dir}`).join(", ");
   const by = order === "" ? "" : ` order by ${order}`;
-  return `select ${namesOf(dialect, table.columns)} from ${placeOf(dialect, table)}${by} limit ${limit + 1} offset ${offset}`;
+  return `select ${table.columns.map(dialect.selected).join(", ")} from ${placeOf(dialect, table)}${by} limit ${limit + 1} offset ${offset}`;
 }
 
 export const countRows = (dialect: Dialect, table: TableShape): string =>
@@ -209,8 +214,8 @@ export function updateRow(
   pk: readonly Cell[],
   changes: readonly Cell[],
 ): RowStatement {
-  const set = equalities(dialect, changes, 1);
-  const where = equalities(dialect, pk, changes.length + 1);
+  const set = equalities(dialect.quote, dialect.bind, changes, 1);
+  const where = equalities(dialect.quote, dialect.bindKey, pk, changes.length + 1);
   return {
     sql: `update ${placeOf(dialect, table)} set ${set.texts.join(", ")} where ${where.texts.join(" and ")}`,
     values: [...set.values, ...where.values],
@@ -218,14 +223,14 @@ export function updateRow(
 }
 
 export function deleteRow(dialect: Dialect, table: TableShape, pk: readonly Cell[]): RowStatement {
-  const where = equalities(dialect, pk, 1);
+  const where = equalities(dialect.quote, dialect.bindKey, pk, 1);
   return { sql: `delete from ${placeOf(dialect, table)} where ${where.texts.join(" and ")}`, values: where.values };
 }
 
-function equalities(dialect: Dialect, cells: readonly Cell[], from: number) {
-  const bound = cells.map(({ column, value }, at) => ({ column, ...dialect.bind(column, value, from + at) }));
+function equalities(quote: Dialect["quote"], bind: Dialect["bind"], cells: readonly Cell[], from: number) {
+  const bound = cells.map(({ column, value }, at) => ({ column, ...bind(column, value, from + at) }));
   return {
-    texts: bound.map(({ column, text }) => `${dialect.quote(column.name)} = ${text}`),
+    texts: bound.map(({ column, text }) => `${quote(column.name)} = ${text}`),
     values: bound.map(({ value }) => value),
   };
 }

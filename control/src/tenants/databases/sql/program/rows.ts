@@ -1,5 +1,5 @@
 import { Refused } from "../../../../stores/refused.ts";
-import type { Asked, Given } from "../requests.ts";
+import type { Asked, Given, SqlValue } from "../requests.ts";
 import {
   type Cell,
   cellsOf,
@@ -35,9 +35,13 @@ export async function readRows(session: Session, asked: Asked<"rows">): Promise<
   }
   const page = { orderBy: orderOf(session.dialect, table, orderBy), dir, limit, offset };
   const { rows } = await session.run(selectRows(session.dialect, table, page));
+  const show = (value: SqlValue, at: number): SqlValue => {
+    const column = table.columns[at];
+    return column === undefined ? value : session.dialect.shown(column, value);
+  };
   return {
     columns: table.columns.map(({ name, dataType }) => ({ name, dataType })),
-    rows: rows.slice(0, limit),
+    rows: rows.slice(0, limit).map((row) => row.map(show)),
     approxTotal: table.approxRows,
     truncated: rows.length > limit,
   };

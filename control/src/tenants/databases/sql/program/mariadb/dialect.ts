@@ -1,5 +1,7 @@
 // @pure
+import type { SqlValue } from "../../requests.ts";
 import type { Bound, ColumnShape, Dialect } from "../row-sql.ts";
+import { shortest } from "./values.ts";
 
 const hexadecimal = /^0x((?:[0-9a-f]{2})*)$/i;
 
@@ -18,6 +20,19 @@ function textOf({ holds }: ColumnShape, value: number | boolean): string {
   return `0x${digits.padStart(digits.length + (digits.length % 2), "0")}`;
 }
 
+export const isFloat = (dataType: string | undefined): boolean => /^float\b/i.test(dataType ?? "");
+const quote = (name: string): string => `\`${name.replaceAll("`", "``")}\``;
+
+/** The server writes no more than six digits of a float, which may stand for another one. */
+const selected = ({ name, dataType }: ColumnShape): string =>
+  isFloat(dataType) ? `cast(${quote(name)} as double)` : quote(name);
+const shown = ({ dataType }: ColumnShape, value: SqlValue): SqlValue =>
+  isFloat(dataType) && typeof value === "number" ? Number(shortest(String(value))) : value;
+
+/** A float is compared as one of 64 bits, which next to no text stands for. */
+const bindKey = (column: ColumnShape, value: string | null): Bound =>
+  isFloat(column.dataType) ? { text: "cast(? as float)", value } : bind(column, value);
+
 /** How numbers of a column are written. Of any other text the server takes the number that it begins with, or zero. */
 const numbers = [
   { type: /^(tiny|small|medium|big)?int\b/, text: /^[+-]?\d+$/ },
@@ -35,8 +50,11 @@ function isKey({ dataType }: ColumnShape, value: unknown): boolean {
 }
 
 export const mariadbDialect: Dialect = {
-  quote: (name) => `\`${name.replaceAll("`", "``")}\``,
+  quote,
+  selected,
+  shown,
   bind,
+  bindKey,
   textOf,
   isKey,
   rowPlace: [],

@@ -6,12 +6,12 @@ import { csvBounds } from "../transfer/csv-bounds.ts";
 import { framingOf } from "../transfer/framing.ts";
 import { storageOf, textLiteral } from "./catalog.ts";
 import type { Connection } from "./connection.ts";
-import { mariadbDialect } from "./dialect.ts";
+import { isFloat, mariadbDialect } from "./dialect.ts";
 import { csvHead, rowText, sqlPreamble } from "./export-text.ts";
 import { mariadbRefusal } from "./failure.ts";
 import { cellReader } from "./values.ts";
 
-const { quote, bind } = mariadbDialect;
+const { quote, bind, selected } = mariadbDialect;
 
 export async function* exportRows(
   connection: Connection,
@@ -23,9 +23,10 @@ export async function* exportRows(
   const insert = `insert into ${quote(table.name)} (${namesOf(mariadbDialect, columns)}) values`;
   const framing = framingOf(format, { csv: csvHead(names), preamble: sqlPreamble, insert });
   let readers: ReturnType<typeof cellReader>[] = [];
-  const sql = `select ${columns.map(exactly).join(", ")} from ${placeOf(mariadbDialect, table)}`;
+  const sql = `select ${columns.map(selected).join(", ")} from ${placeOf(mariadbDialect, table)}`;
   for await (const { columns: results, row } of connection.stream(sql)) {
-    if (readers.length === 0) readers = results.map((each, at) => cellReader(each, { isFloat: isFloat(columns[at]) }));
+    if (readers.length === 0)
+      readers = results.map((each, at) => cellReader(each, { isFloat: isFloat(columns[at]?.dataType) }));
     const cells = readers.map((read, at) => read(row[at] ?? null));
     const text = rowText(format, names, cells);
     yield framing.beforeRow() + text;
@@ -33,11 +34,6 @@ export async function* exportRows(
   }
   yield framing.end();
 }
-
-const isFloat = (column: ColumnShape | undefined): boolean => /^float\b/i.test(column?.dataType ?? "");
-/** The server writes no more than six digits of a float, which may stand for another one. */
-const exactly = (column: ColumnShape): string =>
-  isFloat(column) ? `cast(${quote(column.name)} as double)` : quote(column.name);
 
 /** A zero is no wish for the next number, and what does not fit is refused in tables of any engine and by any mode of the server. */
 const importMode = "set session sql_mode = concat(@@session.sql_mode, ',STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO')";

@@ -1,3 +1,4 @@
+// @pure
 import type { SqlValue } from "../../requests.ts";
 import type { Cell } from "./export-text.ts";
 
@@ -44,7 +45,7 @@ export function valueReader({ columnType, characterSet }: ResultColumn): (bytes:
 }
 
 /** The shortest number that is the same one of 32 bits, as the one of 64 bits that it became has digits that nobody wrote. */
-function shortest(text: string): string {
+export function shortest(text: string): string {
   const float = Number(text);
   const found = [6, 7, 8]
     .map((digits) => float.toPrecision(digits))
