@@ -4,7 +4,9 @@ import { caaAllows, caaPath } from "./rules.ts";
 import type { Failure } from "./steps.ts";
 import type { WantedName } from "./wanted.ts";
 
-const failure = (code: string, text: string): Failure => ({ code, text, isCas: false, retryAfterMs: null });
+const failure = (code: string, text: string): Failure => ({
+  ...{ code, text, isCas: false, retryAfterMs: null, isForeseen: true },
+});
 
 /**
  * What the CA would refuse as well, at the price of a failed order: null when nothing is in the way.

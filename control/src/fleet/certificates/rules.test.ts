@@ -24,7 +24,15 @@ test.each([
   { failures: 90, retryAfterMs: null, random: 0, ms: dayMs },
   { failures: 1, retryAfterMs: 3 * minuteMs, random: 0, ms: 3 * minuteMs },
 ])("after $failures failures and Retry-After $retryAfterMs", ({ failures, retryAfterMs, random, ms }) => {
-  expect(pauseAfterMs(failures, retryAfterMs, random)).toBeCloseTo(ms, 0);
+  expect(pauseAfterMs(failures, { wasAsked: true, retryAfterMs }, random)).toBeCloseTo(ms, 0);
+});
+
+test.each([
+  { failures: 1, ms: minuteMs },
+  { failures: 4, ms: 100 * minuteMs },
+  { failures: 90, ms: 100 * minuteMs },
+])("after $failures failures of which no CA knows", ({ failures, ms }) => {
+  expect(pauseAfterMs(failures, { wasAsked: false, retryAfterMs: null }, 0)).toBeCloseTo(ms, 0);
 });
 
 test.each([

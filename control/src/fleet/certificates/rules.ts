@@ -9,12 +9,17 @@ const backOffsMs = [minuteMs, 10 * minuteMs, 100 * minuteMs];
 
 /**
  * How long after `failures` failures in a row a name is left alone, up to a fifth longer so that names that failed together
- * do not come back together, and never shorter than the CA said.
+ * do not come back together, and never shorter than the CA said. A name for which no CA was asked costs it nothing, and nobody says
+ * when its records are put right: it never waits for a day.
  *
  * @param random from 0 up to 1
  */
-export function pauseAfterMs(failures: number, retryAfterMs: number | null, random: number): number {
-  const ms = backOffsMs[failures - 1] ?? dayMs;
+export function pauseAfterMs(
+  failures: number,
+  { wasAsked, retryAfterMs }: { wasAsked: boolean; retryAfterMs: number | null },
+  random: number,
+): number {
+  const ms = backOffsMs[failures - 1] ?? (wasAsked ? dayMs : 100 * minuteMs);
   return Math.max(ms * (1 + random / 5), retryAfterMs ?? 0);
 }
 

@@ -71,6 +71,8 @@ export interface Failure {
   isCas: boolean;
   /** How long the CA wants to be left alone; null when it did not say. */
   retryAfterMs: number | null;
+  /** It was found before any CA was asked. */
+  isForeseen?: true;
 }
 
 const orderMs = 60 * 60_000;
@@ -151,10 +153,11 @@ export const moved = (state: CertificateState, order: Order, now: Date): Change 
 /** @param random from 0 up to 1 */
 export function failed(certificate: Certificate, why: Failure, now: Date, random: number): Change {
   const failures = certificate.failures + 1;
+  const told = { wasAsked: why.isForeseen !== true, retryAfterMs: why.retryAfterMs };
   return {
     ...{ state: "failed", order: null, since: now, failures },
     caFailures: why.isCas ? certificate.caFailures + 1 : 0,
-    nextAt: new Date(now.getTime() + pauseAfterMs(failures, why.retryAfterMs, random)),
+    nextAt: new Date(now.getTime() + pauseAfterMs(failures, told, random)),
   };
 }
 

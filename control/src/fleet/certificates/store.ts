@@ -1,3 +1,4 @@
+import { wwwTwinOf } from "@svc/proto/domains";
 import type { Selectable } from "kysely";
 import { sql } from "kysely";
 import type { CertificateTable } from "../../stores/db/gen/tables.ts";
@@ -66,6 +67,39 @@ export async function addNames(
       })),
     )
     .onConflict((conflict) => conflict.column("name").doNothing())
+    .execute();
+}
+
+/** CAs take some five failed orders of a name in an hour. */
+const apartMs = 12 * 60_000;
+
+const ownAndTwin = (domain: string): string[] => [domain, wwwTwinOf(domain) ?? domain];
+
+/** What came to nothing and was not its CA's fault, which says itself how long to wait, is due soon. */
+const soon = (now: Date) => sql<Date>`
+  case when ca_failures > 0 then next_at
+  else least(next_at, greatest(${now}::timestamptz, since + ${apartMs} * interval '1 millisecond')) end`;
+
+/** The owner of a domain says that what was in the way is put right: neither it nor its twin waits a day for the next try. */
+export async function tryAgainSoon(tx: Db, domain: string, now: Date): Promise<void> {
+  await tx
+    .updateTable("certificate")
+    .set({ next_at: soon(now) })
+    .where("name", "in", ownAndTwin(domain))
+    .where("state", "=", "failed")
+    .execute();
+}
+
+/** Another one has proven a domain, or it leads here now: what failed before says nothing of it and of its twin any more. */
+export async function forgetFailures(tx: Db, domain: string, now: Date): Promise<void> {
+  await tx
+    .updateTable("certificate")
+    .set({
+      state: sql`case when not_before is null then 'none' else 'issued' end`,
+      ...{ failures: 0, failure_code: null, failure: null, next_at: soon(now) },
+    })
+    .where("name", "in", ownAndTwin(domain))
+    .where("state", "=", "failed")
     .execute();
 }
 

@@ -167,6 +167,26 @@ test("a twin that leads elsewhere holds nothing up", async () => {
   expect(orders).toEqual([{ name: "alone.example" }]);
 });
 
+test("a twin whose records come later gets its certificate without anybody asking", async () => {
+  points("later.example");
+  ca.dns.set("www.later.example", { A: ["192.0.2.1"] });
+  await using _replica = startReplica();
+  await aDomain(database.db, "later.example");
+  await hasFailed("www.later.example", "not-pointing");
+  const asFailed = () => database.db.updateTable("certificate").where("name", "=", "www.later.example");
+  await asFailed().set({ failures: 9, next_at: systemClock.now() }).execute();
+  await aRound();
+  const row = await until("another failure", async () => {
+    const found = await find("www.later.example");
+    return found?.failures === 10 ? found : null;
+  });
+  expect(row.next_at.getTime() - (row.since?.getTime() ?? 0)).toBeLessThan(3 * 3_600_000);
+  points("www.later.example");
+  await asFailed().set({ next_at: systemClock.now() }).execute();
+  await aRound();
+  await isIssued("www.later.example");
+});
+
 test("the CA is told only when every edge answers", async () => {
   points("a.late.example");
   edgesAnswer = false;

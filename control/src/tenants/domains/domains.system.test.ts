@@ -413,6 +413,57 @@ describe("whose a name is", () => {
     expect((await list(project.id))[0]?.status).toBe("verified");
   });
 
+  describe("a certificate that failed", () => {
+    const reason = "It points at nothing.";
+    /** As it is some hours after the fourth failure. */
+    async function failing(name: string, changes: { ca_failures?: number } = {}) {
+      const [since, next_at] = [-2 * hourMs, 22 * hourMs].map((ms) => new Date(Date.now() + ms));
+      const values = { name, registered_domain: name, state: "failed", since, next_at, failures: 4, failure: reason };
+      await api.db
+        .insertInto("certificate")
+        .values({ ...values, failure_code: "not-pointing", ...changes } as never)
+        .execute();
+    }
+    const certificate = async (name: string) => {
+      const of = api.db.selectFrom("certificate").selectAll().where("name", "=", name);
+      const { next_at, failure, failures } = await of.executeTakeFirstOrThrow();
+      return { isDue: next_at.getTime() <= Date.now() + 60_000, failure, failures };
+    };
+
+    test("is due when its owner asks for a look, its twin's too, but not what a CA keeps waiting", async () => {
+      const { project, domain, id } = await proven();
+      await failing(domain);
+      await failing(`www.${domain}`);
+      await verify(project.id, id);
+      const due = { isDue: true, failure: reason, failures: 4 };
+      expect([await certificate(domain), await certificate(`www.${domain}`)]).toEqual([due, due]);
+
+      const kept = await proven();
+      await failing(kept.domain, { ca_failures: 2 });
+      await verify(kept.project.id, kept.id);
+      expect(await certificate(kept.domain)).toMatchObject({ isDue: false });
+    });
+
+    test("is nothing that the next owner of the name hears of, or waits for", async () => {
+      const name = newName();
+      await failing(name);
+      await failing(`www.${name}`);
+      await proven(name);
+      const fresh = { isDue: true, failure: null, failures: 0 };
+      expect([await certificate(name), await certificate(`www.${name}`)]).toEqual([fresh, fresh]);
+    });
+
+    test("is due when the name leads here again", async () => {
+      const { domain, id } = await proven();
+      for (const dns of [one, other]) dns.set(domain, { A: ["203.0.113.9"] });
+      await look(id, dayMs);
+      await failing(domain);
+      for (const dns of [one, other]) dns.set(domain, { A: [edge] });
+      await look(id, 2 * dayMs);
+      expect(await certificate(domain)).toMatchObject({ failure: null, failures: 0 });
+    });
+  });
+
   test("what a look found that was held up, or that another one overtook, changes nothing", async () => {
     const { project, domain, id, records } = await proven();
     unprove(domain);

@@ -11,6 +11,7 @@ import {
 } from "@svc/proto";
 import { readDomain } from "@svc/proto/domains";
 import { dropAlert } from "../../fleet/alerts/raise.ts";
+import { tryAgainSoon } from "../../fleet/certificates/store.ts";
 import { recordAudit } from "../../http/audit.ts";
 import { ApiError } from "../../http/errors.ts";
 import { databaseClock } from "../../stores/db/clock.ts";
@@ -141,7 +142,8 @@ const verify = endpoint({
   method: "POST",
   path: `${onePath}/verify`,
   access: { scope: "projects:write" },
-  summary: "Look at DNS now, and, unless the domain is verified, for another 48 hours.",
+  summary:
+    "Look at DNS now, and, unless the domain is verified, for another 48 hours. A certificate that failed is tried again soon.",
   params: domainParams,
   status: 202,
   reply: domainReply,
@@ -156,9 +158,10 @@ const verify = endpoint({
           retryAfterSeconds: minuteSeconds,
         });
       // What is verified stays so: whatever this look finds, the days of grace are the owner's.
-      const row =
-        domain.status === "verified" ? domain : await openWindow(tx, domain.id, windowEnd(await databaseClock(tx)));
+      const now = await databaseClock(tx);
+      const row = domain.status === "verified" ? domain : await openWindow(tx, domain.id, windowEnd(now));
       await lookNow(tx, domain.id);
+      if (domain.status === "verified") await tryAgainSoon(tx, domain.domain, now);
       const detail = { domain: domain.domain };
       await recordAudit(tx, { caller, address, action: verifyAction, target: project.id, detail });
       return changed(tx, config, row);

@@ -1,5 +1,7 @@
+import { leadsHere } from "@svc/proto";
 import { apexOf, proofName, proofValue } from "@svc/proto/domains";
 import { clearAlert, raiseAlert } from "../../fleet/alerts/raise.ts";
+import { forgetFailures } from "../../fleet/certificates/store.ts";
 import { addressSet } from "../../fleet/images/address-set.ts";
 import { recordAudit } from "../../http/audit.ts";
 import type { Log } from "../../log.ts";
@@ -63,6 +65,9 @@ export function domainWorker(deps: DomainWorkerDeps): WorkHandler {
       const { nextCheckAt, news, ...verdict } = afterLook(row.domain, stateOf(row), look, isHeld, now);
       await storeVerdict(tx, row.id, verdict, lookedAt);
       if (verdict.status !== row.status) for (const name of [row.domain, ...followers]) await placeHosts(tx, name);
+      const isLedHereNow = leadsHere(verdict.dnsStatus) && !leadsHere(row.dns_status);
+      if (news === "verified" || (verdict.status === "verified" && isLedHereNow))
+        await forgetFailures(tx, row.domain, now);
       if (news !== null) await tell(tx, row, news);
       await tellChange(tx, row, verdict, news);
       if (nextCheckAt !== null) await lookLater(tx, row.id, nextCheckAt);
