@@ -9,7 +9,7 @@ export interface Attempts {
    * @returns 0, or for how many milliseconds to wait
    */
   take(site: string, address: string, nowMs: number): number;
-  /** The attempt was not made: it does not count. */
+  /** The attempt was not made: it does not count for the site. For whoever asked it does, or asking were free. */
   refund(site: string, address: string): void;
   /** The attempt was right: it does not count, and further ones from there wait for nobody else's. */
   welcome(site: string, address: string): void;
@@ -105,14 +105,15 @@ export function createAttempts(rates: AttemptRates = usual): Attempts {
     return fullAt.size + more <= bucketsMax;
   }
 
-  function refund(name: string, address: string): void {
-    // Of the reserve nothing comes back: the site has one more instead.
-    const [way = []] = waysOf(name, address);
-    for (const { key, rate } of way) {
+  function giveBack(buckets: readonly Bucket[]): void {
+    for (const { key, rate } of buckets) {
       const at = fullAt.get(key);
       if (at !== undefined) fullAt.set(key, at - rate.everyMs);
     }
   }
+
+  // Of the reserve nothing comes back: the site has one more instead.
+  const usualWay = (name: string, address: string): Bucket[] => waysOf(name, address)[0] ?? [];
 
   return {
     take(name, address, nowMs) {
@@ -125,10 +126,13 @@ export function createAttempts(rates: AttemptRates = usual): Attempts {
       for (const { key, rate } of open) fullAt.set(key, afterOne(key, rate, nowMs));
       return 0;
     },
-    refund,
+    refund(name, address) {
+      giveBack(usualWay(name, address).filter(({ rate }) => rate === rates.site));
+    },
     welcome(name, address) {
-      refund(name, address);
-      const own = waysOf(name, address)[0]?.[0];
+      const way = usualWay(name, address);
+      giveBack(way);
+      const [own] = way;
       if (own === undefined) return;
       known.delete(own.key);
       known.add(own.key);

@@ -5,7 +5,7 @@ import type { Clock } from "@svc/runtime/clock";
 import type { Log } from "../log.ts";
 import { isHost } from "../names.ts";
 import { sendPage } from "../pages/server.ts";
-import type { Attempts } from "./attempts.ts";
+import { type Attempts, originOf } from "./attempts.ts";
 import type { PasswordChecker } from "./checker.ts";
 import type { Gates } from "./gates.ts";
 import { refererPath, safeNext, withError } from "./next.ts";
@@ -62,7 +62,8 @@ async function logIn(request: IncomingMessage, response: ServerResponse, deps: L
     response.setHeader("Retry-After", String(Math.ceil(waitMs / 1000)));
     return sendPage(request, response, "passwordSlow", escapeAttribute(next));
   }
-  const verdict = await checker.check(gate.projectId, form.get("password") ?? "", gate.passwordHash);
+  const asker = { site: gate.projectId, network: originOf(visitor[1]).network };
+  const verdict = await checker.check(asker, form.get("password") ?? "", gate.passwordHash);
   if (verdict === "wrong") return goTo(withError(next));
   if (verdict === "busy") {
     attempts.refund(...visitor);

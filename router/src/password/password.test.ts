@@ -81,8 +81,16 @@ describe("attempts", () => {
     expect(attempts.take("s", "192.0.2.1", 400)).toBe(600);
     expect(attempts.take("s", "192.0.2.1", 1000)).toBe(0);
     expect(attempts.take("s", "192.0.2.1", 1000)).toBe(1000);
-    attempts.refund("s", "192.0.2.1");
-    expect(attempts.take("s", "192.0.2.1", 1000)).toBe(0);
+  });
+
+  test("one that was not made costs whoever asked, and the site's others nothing", () => {
+    const attempts = createAttempts({ ...rates, site: { atOnce: 1, everyMs: 1000 } });
+    for (let n = 0; n < 3; n += 1) {
+      expect(attempts.take("s", "192.0.2.1", 0)).toBe(0);
+      attempts.refund("s", "192.0.2.1");
+    }
+    expect(attempts.take("s", "192.0.2.1", 0)).toBe(1000);
+    expect(attempts.take("s", "198.51.100.1", 0)).toBe(0);
   });
 
   test("a clock that is set back keeps nobody waiting for longer", () => {
