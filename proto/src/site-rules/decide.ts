@@ -1,6 +1,8 @@
 // @pure
-import { decodePath, fill, matchPath } from "./pattern.ts";
+import { decodePath, fill, matchPath, withoutSlash } from "./pattern.ts";
+import type { RedirectRule } from "./redirects.ts";
 import type { SiteRules } from "./rules.ts";
+import { ruleLimits } from "./text.ts";
 
 /** What becomes of a request. */
 export type RuleDecision =
@@ -25,10 +27,12 @@ export interface RuledRequest {
  * none leads back to where it was asked for. Headers are of the path that was asked for, of all rules that match.
  */
 export function decide(rules: SiteRules, { host, path, query, hasFile }: RuledRequest): RuleDecision {
+  // Matching takes time from all other sites of an edge. Not even a file is shown: it would come without its headers.
+  if (path.length > ruleLimits.askedPathMax) return { do: "serve", path: "/404.html", isMissing: true, headers: [] };
   const decoded = decodePath(path);
   if (decoded === null) return { do: "serve", path: null, isMissing: false, headers: [] };
   const headers = rules.headers.flatMap((rule) => (matchPath(rule.path, decoded) === null ? [] : rule.headers));
-  for (const { from, to, status, isForced } of rules.redirects) {
+  for (const { from, to, status, isForced } of redirectsFor(rules, decoded)) {
     if (hasFile && !isForced) continue;
     const values = matchPath(from, decoded);
     if (values === null) continue;
@@ -38,6 +42,12 @@ export function decide(rules: SiteRules, { host, path, query, hasFile }: RuledRe
     if (!leadsBack(target, host, decoded)) return { do: "redirect", status, location: withQuery(target, query) };
   }
   return { do: "serve", path: null, isMissing: false, headers };
+}
+
+/** Those that may match a path, in their order. */
+function redirectsFor({ redirects, places: { plain, patterns } }: SiteRules, path: string): RedirectRule[] {
+  const places = [...(plain.get(withoutSlash(path)) ?? []), ...patterns].sort((a, b) => a - b);
+  return places.flatMap((place) => redirects[place] ?? []);
 }
 
 function leadsBack(target: string, host: string, path: string): boolean {

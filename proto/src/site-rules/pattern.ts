@@ -64,7 +64,8 @@ export function matchPath(pattern: PathPattern, path: string): PathValues | null
 
 const escapePattern = (text: string): string => text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
 
-const withoutSlash = (path: string): string => (path.endsWith("/") ? path.slice(0, -1) : path);
+/** The path as plain patterns have it. */
+export const withoutSlash = (path: string): string => (path.endsWith("/") ? path.slice(0, -1) : path);
 
 /** Null when it is no UTF-8 behind its percent signs. */
 export function decodePath(path: string): string | null {

@@ -64,6 +64,36 @@ test.each([
   expect(asked(path, more)).toEqual({ do: "serve", path: is, isMissing, headers: [] });
 });
 
+test.each([
+  { path: "/a", location: "/first" },
+  { path: "/a/", location: "/first" },
+  { path: "/b", location: "/by-pattern" },
+  { path: "/c", location: "/second" },
+  // The one before would lead back.
+  { path: "/d", location: "/by-pattern" },
+])("of all rules that match the first in the file is taken: from $path to $location", ({ path, location }) => {
+  const lines = [
+    "/a /first",
+    "/d https://www.example.test/d",
+    "/c /second",
+    "/:any /by-pattern",
+    "/a /x",
+    "/b /x",
+    "/d /x",
+  ];
+  const { rules } = parseSiteRules({ _redirects: lines.join("\n") });
+  const decision = decide(rules, { host: "www.example.test", path, query: "", hasFile: false });
+  expect(decision).toMatchObject({ do: "redirect", location });
+});
+
+test("under a path that is too long for any file there is nothing, whatever the rules are", () => {
+  const { rules } = parseSiteRules({ _redirects: "/* /index.html 200", _headers: "/*\n  X-A: b" });
+  const path = (length: number) => `/${"a".repeat(length - 1)}`;
+  const answer = (length: number) => decide(rules, { host: "a.test", path: path(length), query: "", hasFile: false });
+  expect(answer(ruleLimits.askedPathMax)).toMatchObject({ path: "/index.html", isMissing: false });
+  expect(answer(ruleLimits.askedPathMax + 1)).toMatchObject({ path: "/404.html", isMissing: true });
+});
+
 describe("a mistake is told with its line:", () => {
   test.each([
     { line: "/a", says: "A rule is" },

@@ -6,7 +6,10 @@ import { type RuleProblem, ruleLimits } from "./text.ts";
 
 /** What a static site says of its paths, besides its files. */
 export interface SiteRules {
+  /** In the order of the file. */
   redirects: readonly RedirectRule[];
+  /** Places of redirects in that order: of those from one path alone by their path, and of those that are matched. */
+  places: { plain: ReadonlyMap<string, readonly number[]>; patterns: readonly number[] };
   headers: readonly HeaderRule[];
 }
 
@@ -28,7 +31,18 @@ export function parseSiteRules(texts: Readonly<Partial<Record<RuleFile, string>>
     ...redirects.problems,
     ...headers.problems,
   ];
-  return { rules: { redirects: redirects.rules, headers: headers.rules }, problems };
+  const places = placesOf(redirects.rules);
+  return { rules: { redirects: redirects.rules, places, headers: headers.rules }, problems };
+}
+
+function placesOf(redirects: readonly RedirectRule[]): SiteRules["places"] {
+  const plain = new Map<string, number[]>();
+  const patterns: number[] = [];
+  for (const [place, { from }] of redirects.entries()) {
+    if (!("plain" in from)) patterns.push(place);
+    else if (!plain.get(from.plain)?.push(place)) plain.set(from.plain, [place]);
+  }
+  return { plain, patterns };
 }
 
 /** One sentence for each, with file and line; of very many the first. */

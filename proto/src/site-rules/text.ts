@@ -19,6 +19,8 @@ export const ruleLimits = {
   headersPerPathMax: 50,
   headerLineMax: 2000,
   problemsMax: 20,
+  /** Characters of a path that is asked for, as it was sent. */
+  askedPathMax: 2048,
 } as const;
 
 /** A line that says something, without the space around it. */
