@@ -23,6 +23,8 @@ export function withIgnoreFile(above: IgnoreRules, path: string, text: string): 
 function fromRoot(directory: string, line: string): string {
   if (directory === "" || line.startsWith("#") || line.trim() === "") return line;
   const [, negation = "", pattern = ""] = /^(!?)(.*)$/.exec(line) ?? [];
+  // As in Git it names nothing.
+  if (/^\/+\s*$/.test(pattern)) return "";
   // With a slash before its end a pattern is bound to its file's directory, else it fits at any depth below.
   const isBound = /\/./.test(pattern.trimEnd());
   const literal = directory.replace(/[\\*?[]/g, "\\$&");

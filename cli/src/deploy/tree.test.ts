@@ -56,6 +56,11 @@ describe("of a directory", () => {
     expect(await packed(Object.fromEntries(files.map((name) => [name, ""])))).toEqual([".svc/notes.md", "kept.js"]);
   });
 
+  test("a slash alone leaves nothing out", async () => {
+    const files = { ".gitignore": "/\n", "sub/.gitignore": "/\n!/\n", "sub/deep/a.js": "", "sub/b.js": "" };
+    expect(await packed(files)).toEqual([".gitignore", "sub/.gitignore", "sub/b.js", "sub/deep/a.js"]);
+  });
+
   test("an ignore file that nothing would be found in is refused", async () => {
     const utf16 = Buffer.from("\ufeffsecrets/\n", "utf16le");
     for (const path of [".svcignore", "sub/.svcignore"])

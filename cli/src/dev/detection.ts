@@ -41,6 +41,8 @@ export interface DevServer {
   port: number;
   /** Whether that port is somebody's word, and not merely what is usual: then it is not moved. */
   isPortSaid: boolean;
+  /** Its own words name the port, and nothing that we say moves it. */
+  isPortFixed?: boolean;
   startAt(port: number): Start;
   /** What may surprise, and what to do about it. */
   advice?: string;
@@ -128,7 +130,7 @@ function customServer({ command, appPort }: Said): DevServer | null {
   return {
     framework: "custom",
     port: port ?? appPort,
-    isPortSaid: port !== null,
+    ...{ isPortSaid: port !== null, isPortFixed: port !== null },
     startAt: () => ({ by: "shell", command }),
   };
 }
@@ -172,7 +174,7 @@ function scriptServer({ manifest, manager }: Seen, { appPort }: Said): DevServer
   return {
     framework: "script",
     port: port ?? appPort,
-    isPortSaid: port !== null,
+    ...{ isPortSaid: port !== null, isPortFixed: port !== null },
     startAt: () => ({ by: "script", manager, script, args: [] }),
   };
 }

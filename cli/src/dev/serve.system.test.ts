@@ -158,6 +158,24 @@ test("a port that something else uses is refused when it was asked for, and pass
   }
 });
 
+test.each([
+  {
+    by: "the manifest",
+    files: { "svc.yml": "version: 2\napp: { name: Shop, type: ssr }\ndev:\n  command: node s.js --port 39481\n" },
+  },
+  { by: "a script", files: { "package.json": '{"scripts":{"dev":"node s.js --port 39481"}}' } },
+])("a port beside the one that the command of $by names is refused", async ({ files }) => {
+  await using directory = await aDirectory({ ...files, "s.js": "setInterval(() => {}, 1000)" });
+  const ended = await svc(["dev", "--json", "--port", "39485"], { cwd: directory.path });
+  expect(envelopeOf(ended)).toMatchObject({
+    error: {
+      code: "CLI_INVALID_USAGE",
+      message: expect.stringContaining("39481"),
+      hint: expect.stringContaining("PORT"),
+    },
+  });
+});
+
 test("a bare page is served to this machine, and loaded anew when it was saved", async () => {
   await using directory = await aDirectory({
     "index.html": "<body><h1>Hello</h1></body>",

@@ -119,6 +119,10 @@ function siteOf(manifest: SourceManifest | null): string | null {
 /** Where the server is to listen. CLI_INVALID_USAGE when something else does, and nobody left the choice to us. */
 async function choosePort({ clock, terminal }: Context, server: DevServer, asked: number | undefined): Promise<number> {
   const port = asked ?? server.port;
+  if (server.isPortFixed === true && port !== server.port)
+    throw new CliError("CLI_INVALID_USAGE", `The command that is started names port ${server.port} itself`, {
+      hint: `Leave --port out, or take the port out of the command: it is in PORT`,
+    });
   if (!(await isHeld(clock, port))) return port;
   const other = asked === undefined && !server.isPortSaid ? await freePort(clock, port + 1) : null;
   if (other === null)

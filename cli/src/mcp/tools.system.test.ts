@@ -248,7 +248,7 @@ describe("deployments and logs", () => {
       ["runtime_log", { lines: 50, grep: "error|postgres", channel: "preview" }],
       ["runtime_log", { grep: "(" }],
     );
-    expect(calls[0]).toBe(`GET ${base}/runtime-logs?lines=50&channel=preview&exited=true`);
+    expect(calls[0]).toBe(`GET ${base}/runtime-logs?lines=2000&channel=preview&exited=true`);
     expect(answers[0]).toEqual({
       state: "exited",
       exit: { code: 1, oomKilled: false, at },
