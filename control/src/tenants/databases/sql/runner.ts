@@ -12,7 +12,7 @@ import { type Asked, type Given, isAdminRequest, type Login, type RequestName, r
 
 /** Children at once, each of some 80 MB; those of one owner; and how many requests wait. */
 const bounds = { total: 8, perKey: 3 };
-const waiters = { total: 256, perKey: 32 };
+const waiters = { total: 1_024, perKey: 128 };
 /** The same of the platform's own requests, of which one branch may have several. Workers bound how many wait. */
 const ownBounds = { total: 6, perKey: 3 };
 /** Statements that are being ended at once. They never wait for those that they end. */
