@@ -15,6 +15,17 @@ export const reservedConnections = 5;
 export const roleConnectionLimit = (plan: Pick<Plan, "db_connection_limit">): number =>
   plan.db_connection_limit + reservedConnections;
 
+/** Sessions of the platform's own, besides those of the tenant's role. */
+const platformSessions = 10;
+
+/** What a server has from its start on: how many connections it takes in all, and the size that its files aside are bound by. */
+export const serverStart = (
+  plan: Pick<Plan, "db_size_mb" | "db_connection_limit">,
+): { connections: number; sizeMb: number } => ({
+  connections: roleConnectionLimit(plan) + platformSessions,
+  sizeMb: serverSizeMb(plan),
+});
+
 const engines = {
   // What the server itself takes, of memory and of processes or threads; what each connection takes.
   // Of Postgres' 2.5 MB half a megabyte is a connection's part of the table of locks.

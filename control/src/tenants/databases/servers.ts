@@ -1,16 +1,15 @@
 import type { DatabaseEngine } from "@svc/proto";
+import { removeTasks } from "../../fleet/tasks/change.ts";
 import { type DatabaseTaskSpec, databaseTask } from "../../fleet/tasks/kinds/database.ts";
 import type { NewTask } from "../../fleet/tasks/kinds/kind.ts";
 import { insertTask } from "../../fleet/tasks/store.ts";
 import { holdPlanOfUser } from "../../identity/plans/of-user.ts";
 import type { Db } from "../../stores/db/pool.ts";
 import type { Branch, Plan } from "../../stores/db/tables.ts";
-import { type ServerPlan, tenantFacts } from "./facts.ts";
-import { roleConnectionLimit, serverResources, serverSizeMb } from "./limits.ts";
+import { holdsBranch } from "./changes/store.ts";
+import { type ServerPlan, serverSpecOf, tenantFacts } from "./facts.ts";
+import { serverResources, serverStart } from "./limits.ts";
 import { isToBeReadOnly } from "./steps.ts";
-
-/** Sessions of the platform's own, besides those of the tenant's role. */
-const platformSessions = 10;
 
 /** What is asked for: a server where the branch's data is, or anywhere while there is none. */
 export const serverTask = (
@@ -22,8 +21,7 @@ export const serverTask = (
   databaseTask(branch, {
     ...serverResources(branch.engine, plan),
     image: images[branch.engine],
-    sizeMb: serverSizeMb(plan),
-    connections: roleConnectionLimit(plan) + platformSessions,
+    ...serverStart(plan),
     restore,
     nodeSelector: plan.node_selector,
     readOnly: isToBeReadOnly(tenantFacts(branch, plan)),
@@ -42,6 +40,31 @@ export const startServer = (
   { restore }: { restore?: DatabaseTaskSpec["restore"] } = {},
 ): Promise<string> =>
   insertTask(tx, { ...branch, pr_number: null }, serverTask(branch, plan, images, restore), { replica: 0 });
+
+/**
+ * Ends the server of a branch that was started with less than its owner's plan gives by now, and that only a start changes. Another one
+ * takes its place. In the caller's transaction, which holds plan and branch. False: it has as much, or is not to be touched now.
+ */
+export async function removeOutgrown(tx: Db, branch: Branch, plan: Plan): Promise<boolean> {
+  if (branch.status !== "ready" || (await holdsBranch(tx, branch.id))) return false;
+  const servers = await tx
+    .selectFrom("task")
+    .select(["id", "spec"])
+    .where("owner_id", "=", branch.id)
+    .where("kind", "=", "database")
+    .where("desired", "=", "running")
+    .execute();
+  const { connections, sizeMb } = serverStart(plan);
+  const outgrown = servers.filter((server) => {
+    const spec = serverSpecOf(server);
+    return spec.connections < connections || spec.sizeMb < sizeMb;
+  });
+  await removeTasks(
+    tx,
+    outgrown.map(({ id }) => id),
+  );
+  return outgrown.length > 0;
+}
 
 /** Holds the plan of a branch's owner, which comes before the branch in the order of locks; null: the branch is no more. */
 export async function holdPlanOfBranch(tx: Db, databaseId: string): Promise<Plan | null> {

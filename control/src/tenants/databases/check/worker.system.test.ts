@@ -64,8 +64,8 @@ for (const engine of ["postgres", "mariadb"] as const) {
         ...resources,
         storageMb: 0,
         image: "db:1",
-        sizeMb: 10,
-        connections: 20,
+        sizeMb: 1_000_000,
+        connections: 1_000,
         readOnly: false,
         nodeSelector: {},
       };
@@ -129,6 +129,37 @@ for (const engine of ["postgres", "mariadb"] as const) {
     await check();
     expect(await branch()).toMatchObject({ read_only: false, read_only_soft: null });
     expect(await findServer(api.db, id)).toMatchObject({ databaseId: id });
+  });
+
+  test(`a branch of ${engine} has a server of as many connections as its owner's plan gives, from the next night on`, async () => {
+    const start = (spec: { connections: number; sizeMb: number }) =>
+      api.db
+        .updateTable("task")
+        .set({ spec: sql`spec || ${JSON.stringify(spec)}::jsonb` })
+        .where("owner_id", "=", id)
+        .execute();
+    const isWanted = async () =>
+      (await api.db.selectFrom("task").select("desired").where("owner_id", "=", id).executeTakeFirstOrThrow()).desired;
+    const woken = () => api.db.selectFrom("work_item").select("key").where("key", "=", `database/${id}`).execute();
+    const { db_connection_limit: limit, db_size_mb: sizeMb } = await api.db
+      .selectFrom("plan")
+      .select(["db_connection_limit", "db_size_mb"])
+      .where("is_default", "=", true)
+      .executeTakeFirstOrThrow();
+    // Five more for the console, and ten for the platform.
+    const enough = { connections: limit + 15, sizeMb: Math.max(sizeMb, 1_000) };
+    await start(enough);
+    await check();
+    expect({ desired: await isWanted(), woken: await woken() }).toEqual({ desired: "running", woken: [] });
+    // By day it stays.
+    await start({ ...enough, connections: enough.connections - 1 });
+    await check();
+    expect(await isWanted()).toBe("running");
+    await api.db.deleteFrom("database_sample").where("database_id", "=", id).execute();
+    await check();
+    expect({ desired: await isWanted(), woken: await woken() }).toEqual({
+      ...{ desired: "removed", woken: [{ key: `database/${id}` }] },
+    });
   });
 
   test(`a branch of ${engine} is judged by the plan that its owner has once it is measured`, async () => {

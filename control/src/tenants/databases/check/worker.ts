@@ -13,7 +13,7 @@ import type { Secrets } from "../../../stores/secrets.ts";
 import type { WorkHandler } from "../../../stores/work/worker.ts";
 import { type FoundBranch, readBranchFacts } from "../facts.ts";
 import { loginsOf } from "../find-ready.ts";
-import { holdPlanOfBranch } from "../servers.ts";
+import { holdPlanOfBranch, removeOutgrown } from "../servers.ts";
 import { insertSizeSample } from "../sizes.ts";
 import type { OpenLine } from "../sql/line.ts";
 import type { SqlRunner, SqlTarget } from "../sql/runner.ts";
@@ -84,15 +84,16 @@ export function checkWorker(deps: CheckDeps): WorkHandler {
         const found = held === null || !now.read_only ? {} : { read_only_soft: held.isSoft };
         const measured = { size_bytes: sizeBytes, sized_volume_bytes: sql<number>`volume_bytes` };
         await update(tx, now, { ...measured, ...found });
-        // Only nights decide about writing, so that nobody's app is stopped in the middle of the day.
+        // Only nights decide about what takes another server, so that nobody's app is stopped in the middle of the day.
         if (!(await isDueTonight(tx, now.id))) return;
         await insertSizeSample(tx, now.id, sizeBytes);
         // By the plan of this moment, not by the one from before it was measured: what is decided holds until the next night.
         const readOnly = readOnlyTonight({ sizeBytes, sizeLimitMb: plan.db_size_mb, readOnly: now.read_only });
-        if (readOnly === null) return;
-        await update(tx, now, { read_only: readOnly, read_only_soft: null });
+        // Either way it gets a server by the plan of now.
+        if (readOnly !== null) await update(tx, now, { read_only: readOnly, read_only_soft: null });
+        else if (!(await removeOutgrown(tx, now, plan))) return;
         await wakeBranch(tx, now.id);
-        log.info({ databaseId: now.id, projectId: now.project_id, readOnly }, "database");
+        log.info({ databaseId: now.id, projectId: now.project_id, readOnly: readOnly ?? now.read_only }, "database");
       });
     }
   };
