@@ -66,12 +66,12 @@ const askRouter = (bundle: string, { pagesListen, noRulesSocket }: RuleOptions):
   upstreams: [{ dial: pagesListen }, { dial: `unix/${noRulesSocket}` }],
   // Whatever was asked for, this is a question: one that is not answered soon is asked elsewhere.
   load_balancing: {
-    ...{ selection_policy: { policy: "first" }, try_duration: "3s", try_interval: "10ms" },
+    ...{ selection_policy: { policy: "first" }, try_duration: "5s", try_interval: "10ms" },
     retry_match: [always],
   },
   // A router that is away is asked once a second.
   health_checks: { passive: { fail_duration: "1s", max_fails: 1 } },
-  transport: { protocol: "http", dial_timeout: "250ms", response_header_timeout: "1s", compression: false },
+  transport: { protocol: "http", dial_timeout: "250ms", response_header_timeout: "2s", compression: false },
   rewrite: { method: "GET" },
   headers: {
     request: {
