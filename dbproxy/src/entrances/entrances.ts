@@ -149,10 +149,11 @@ export function listenForEdges(options: {
       if (wanted.address !== address) closeAll();
       address = wanted.address;
       targets = new Map(wanted.entrances.map(({ port, to }) => [port, to]));
-      for (const port of [...open.keys()]) if (!targets.has(port)) close(port);
       // Without one nobody could be let in.
       const fresh = clusterId === null ? [] : [...targets.keys()].filter((port) => !open.has(port));
       await Promise.all(fresh.map(listen));
+      // What takes the place of another is there before that one goes.
+      for (const port of [...open.keys()]) if (!targets.has(port)) close(port);
       if (isClosed) closeAll();
       for (const port of complained) if (!targets.has(port)) complained.delete(port);
       const missing = isClosed ? [] : [...targets.keys()].filter((port) => !open.has(port));
