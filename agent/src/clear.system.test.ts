@@ -3,44 +3,25 @@ import { FencedError } from "@svc/uplink";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { labels } from "./engine/engine.ts";
 import { containerName } from "./placements/names.ts";
-import { type Agent, start } from "./start.ts";
-import { createTestNode, type TestNode } from "./testing/agent.ts";
-import { pushApp } from "./testing/apps.ts";
-import { createTestControl, type TestControl } from "./testing/control.ts";
-import { type EngineProxy, type Play, startEngineProxy } from "./testing/engine-proxy.ts";
-import { startRegistry } from "./testing/registry.ts";
+import type { Play } from "./testing/engine-proxy.ts";
+import { type ProxiedAgent, startProxiedAgent } from "./testing/proxied-agent.ts";
 import { waitFor } from "./testing/wait.ts";
 
-let registry: Awaited<ReturnType<typeof startRegistry>>;
-let node: TestNode;
-let control: TestControl;
-let proxy: EngineProxy;
-let agent: Agent;
-let image = "";
+let world: ProxiedAgent;
 beforeAll(async () => {
-  registry = await startRegistry();
-  node = await createTestNode({ SVC_AGENT_ADDRESS: "127.0.9.7", SVC_AGENT_SUBNETS: "10.214.100.0/22" });
-  control = createTestControl({ registryHost: registry.host });
-  proxy = await startEngineProxy(node.config.dockerSocket);
-  image = await pushApp(
-    node.engine,
-    registry.host,
+  const env = { SVC_AGENT_ADDRESS: "127.0.9.7", SVC_AGENT_SUBNETS: "10.214.100.0/22" };
+  world = await startProxiedAgent(
+    env,
     `require("node:http").createServer((_, reply) => reply.end("ok")).listen(3000);`,
   );
-  agent = await start({ ...node.config, dockerSocket: proxy.socketPath }, { openLink: control.openLink });
-  await agent.ready;
 }, 120_000);
-afterAll(async () => {
-  await agent?.[Symbol.asyncDispose]();
-  await proxy?.[Symbol.asyncDispose]();
-  await node?.[Symbol.asyncDispose]();
-  await registry?.[Symbol.asyncDispose]();
-});
+afterAll(() => world?.[Symbol.asyncDispose]());
 
-const ownNetworks = async () =>
+const ownNetworks = async ({ node }: ProxiedAgent) =>
   (await node.engine.listNetworks()).filter((network) => network.labels[labels.node] === node.owner.nodeId);
 
 test("a fence leaves nothing: a command whose container is just being made goes as well, and so do networks", async () => {
+  const { node, control, proxy, agent, image } = world;
   const [placementId, attemptId] = ["clear-1", "clear-2.1"];
   const resources = { memoryMb: 128, cpuMillicores: 500, pidsLimit: 64 };
   const spec = {
@@ -72,5 +53,5 @@ test("a fence leaves nothing: a command whose container is just being made goes 
   expect(await agent.ended).toBeInstanceOf(FencedError);
   expect(await node.engine.findContainer(containerName(placementId))).toBeNull();
   expect(await node.engine.listContainers()).toEqual([]);
-  expect(await ownNetworks()).toEqual([]);
+  expect(await ownNetworks(world)).toEqual([]);
 }, 120_000);

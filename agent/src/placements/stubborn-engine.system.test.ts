@@ -4,12 +4,7 @@ import { Desired, HealthState, Observed, type PlacementStatus } from "@svc/proto
 import Docker from "dockerode";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { Limits } from "../engine/engine.ts";
-import { type Agent, start } from "../start.ts";
-import { createTestNode, type TestNode } from "../testing/agent.ts";
-import { pushApp } from "../testing/apps.ts";
-import { createTestControl, type TestControl } from "../testing/control.ts";
-import { type EngineProxy, startEngineProxy } from "../testing/engine-proxy.ts";
-import { startRegistry } from "../testing/registry.ts";
+import { type ProxiedAgent, startProxiedAgent } from "../testing/proxied-agent.ts";
 import { waitFor } from "../testing/wait.ts";
 import { containerName } from "./names.ts";
 
@@ -23,28 +18,12 @@ require("node:http").createServer((request, reply) => {
 }).listen(3000);
 `;
 
-let registry: Awaited<ReturnType<typeof startRegistry>>;
-let node: TestNode;
-let control: TestControl;
-let proxy: EngineProxy;
-let agent: Agent;
-let image = "";
+let world: ProxiedAgent;
 beforeAll(async () => {
-  registry = await startRegistry();
-  node = await createTestNode({ SVC_AGENT_ADDRESS: "127.0.9.6", SVC_AGENT_SUBNETS: "10.214.96.0/22" });
-  control = createTestControl({ registryHost: registry.host });
-  proxy = await startEngineProxy(node.config.dockerSocket);
-  image = await pushApp(node.engine, registry.host, app);
-  agent = await start({ ...node.config, dockerSocket: proxy.socketPath }, { openLink: control.openLink });
-  await agent.ready;
+  world = await startProxiedAgent({ SVC_AGENT_ADDRESS: "127.0.9.6", SVC_AGENT_SUBNETS: "10.214.96.0/22" }, app);
 }, 120_000);
-afterEach(() => proxy.play(() => "pass"));
-afterAll(async () => {
-  await agent?.[Symbol.asyncDispose]();
-  await proxy?.[Symbol.asyncDispose]();
-  await node?.[Symbol.asyncDispose]();
-  await registry?.[Symbol.asyncDispose]();
-});
+afterEach(() => world.proxy.play(() => "pass"));
+afterAll(() => world?.[Symbol.asyncDispose]());
 
 // One engine serves several agents, and names of containers are its own.
 const mark = randomBytes(3).toString("hex");
@@ -59,7 +38,7 @@ const ids = {
 const small = { memoryMb: 128, cpuMillicores: 500, pidsLimit: 64 };
 
 const give = (placementId: string, limits: Limits, generation: bigint, desired: Desired = Desired.RUNNING) =>
-  control.assign({
+  world.control.assign({
     upserts: [
       {
         ...{ placementId, epoch: 1n, desired, specHash: "h", projectId: "p1", channel: "production" },
@@ -67,7 +46,7 @@ const give = (placementId: string, limits: Limits, generation: bigint, desired: 
         spec: {
           case: "serve",
           value: {
-            image: { reference: image, maxSizeMb: 1_000 },
+            image: { reference: world.image, maxSizeMb: 1_000 },
             port: 3000,
             health: { path: "/", timeoutSeconds: 60 },
             stopGraceSeconds: 1,
@@ -78,20 +57,20 @@ const give = (placementId: string, limits: Limits, generation: bigint, desired: 
   });
 const isUp = ({ observed, health }: PlacementStatus) => observed === Observed.RUNNING && health === HealthState.HEALTHY;
 const upAgain = (placementId: string, restarts: number) =>
-  control.status(placementId, (status) => isUp(status) && status.restartSeq === restarts);
+  world.control.status(placementId, (status) => isUp(status) && status.restartSeq === restarts);
 
 async function remove(placementId: string): Promise<void> {
   await give(placementId, small, 0n, Desired.REMOVED);
-  await control.status(placementId, ({ observed }) => observed === Observed.REMOVED, 60_000);
+  await world.control.status(placementId, ({ observed }) => observed === Observed.REMOVED, 60_000);
 }
 
 async function crash(placementId: string): Promise<void> {
-  const { upstream } = control.statuses.get(placementId) ?? { upstream: "" };
+  const { upstream } = world.control.statuses.get(placementId) ?? { upstream: "" };
   await fetch(`http://${upstream}/crash`).catch(() => {});
 }
 
 /** One site at a time gets other limits here. */
-const updates = () => proxy.count("POST", /^\/containers\/\w+\/update$/);
+const updates = () => world.proxy.count("POST", /^\/containers\/\w+\/update$/);
 
 /** How long it takes from `begin` until the calls that `count` counts have become so many more. */
 async function timeOf(calls: number, count: () => number, begin: () => Promise<void>): Promise<number> {
@@ -108,7 +87,7 @@ test("a site that is to have more processors than its machine keeps what it has,
   const before = updates();
   const large = { ...small, memoryMb: 192, cpuMillicores: (cpus().length + 2) * 1_000 };
   await give(ids.processors, large, 1n);
-  const refused = await control.status(ids.processors, ({ resources }) => resources?.generation === 1n);
+  const refused = await world.control.status(ids.processors, ({ resources }) => resources?.generation === 1n);
   expect(refused.resources).toMatchObject(small);
   expect(refused.resourcesProblem).toBe("the container engine refused them");
 
@@ -117,14 +96,14 @@ test("a site that is to have more processors than its machine keeps what it has,
   expect(updates() - before).toBeLessThanOrEqual(3);
 
   // A new container is refused these limits, too.
-  await node.engine.removeContainer(containerName(ids.processors));
+  await world.node.engine.removeContainer(containerName(ids.processors));
   const after = await upAgain(ids.processors, 2);
   expect(after.resources).toMatchObject({ ...small, generation: 1n });
   expect(after.resourcesProblem).toBe("the container engine refused them");
   expect(updates() - before).toBeLessThanOrEqual(5);
 
   await give(ids.processors, { ...small, memoryMb: 192 }, 2n);
-  const given = await control.status(ids.processors, ({ resources }) => resources?.generation === 2n);
+  const given = await world.control.status(ids.processors, ({ resources }) => resources?.generation === 2n);
   expect(given.resources).toMatchObject({ ...small, memoryMb: 192 });
   expect(given.resourcesProblem).toBe("");
   await remove(ids.processors);
@@ -132,7 +111,7 @@ test("a site that is to have more processors than its machine keeps what it has,
 
 test("a site starts, and starts again, on a machine whose engine takes limits of memory and drops them", async () => {
   const without = (body: unknown) => ({ ...Object(body), Memory: 0, MemorySwap: 0 });
-  proxy.play(({ method, path }) => {
+  world.proxy.play(({ method, path }) => {
     if (method !== "POST") return "pass";
     if (path === "/containers/create") {
       return { rewrite: (body) => ({ ...Object(body), HostConfig: without(Object(body).HostConfig) }) };
@@ -157,9 +136,9 @@ test("a site starts, and starts again, on a machine whose engine takes limits of
 test("a container that cannot be removed is tried again less and less often, and replaced in the end", async () => {
   await give(ids.stuck, small, 0n);
   await upAgain(ids.stuck, 0);
-  proxy.play(({ method }) => (method === "DELETE" ? { answer: 409 } : "pass"));
-  await new Docker({ socketPath: node.config.dockerSocket }).getContainer(containerName(ids.stuck)).pause();
-  const removals = () => proxy.count("DELETE", /^\/containers\//);
+  world.proxy.play(({ method }) => (method === "DELETE" ? { answer: 409 } : "pass"));
+  await new Docker({ socketPath: world.node.config.dockerSocket }).getContainer(containerName(ids.stuck)).pause();
+  const removals = () => world.proxy.count("DELETE", /^\/containers\//);
   const before = removals();
   // Asked for the same again, it looks. It may have looked by itself just before, as it does every half minute.
   await give(ids.stuck, small, 0n);
@@ -170,19 +149,19 @@ test("a container that cannot be removed is tried again less and less often, and
     return calls > before && nowMs - last.atMs > 1_500;
   });
   expect(removals() - before).toBeLessThanOrEqual(20);
-  proxy.play(() => "pass");
+  world.proxy.play(() => "pass");
   await upAgain(ids.stuck, 1);
   await remove(ids.stuck);
 });
 
 test("a new site whose containers are made and never start fails after a few of them", async () => {
   const message = "driver failed: port is already allocated";
-  proxy.play(({ path }) => (path.endsWith("/start") ? { answer: 500, message } : "pass"));
-  const before = proxy.count("POST", /^\/containers\/create$/);
+  world.proxy.play(({ path }) => (path.endsWith("/start") ? { answer: 500, message } : "pass"));
+  const before = world.proxy.count("POST", /^\/containers\/create$/);
   await give(ids.portless, small, 0n);
-  const { failure } = await control.status(ids.portless, ({ observed }) => observed === Observed.FAILED);
+  const { failure } = await world.control.status(ids.portless, ({ observed }) => observed === Observed.FAILED);
   expect(failure?.message).toBe("The container's port or network was not available.");
-  expect(proxy.count("POST", /^\/containers\/create$/) - before).toBe(3);
+  expect(world.proxy.count("POST", /^\/containers\/create$/) - before).toBe(3);
   await remove(ids.portless);
 });
 
@@ -190,10 +169,10 @@ test("an engine that cannot tell of a container is asked less and less often, an
   await give(ids.mute, small, 0n);
   await upAgain(ids.mute, 0);
   await give(ids.over, small, 0n, Desired.STOPPED);
-  const stopped = await control.status(ids.over, ({ observed }) => observed === Observed.STOPPED);
+  const stopped = await world.control.status(ids.over, ({ observed }) => observed === Observed.STOPPED);
   const looks = (placementId: string) =>
-    proxy.count("GET", new RegExp(`/containers/${containerName(placementId)}/json`));
-  proxy.play(({ method, path }) => (method === "GET" && path.endsWith("/json") ? { answer: 500 } : "pass"));
+    world.proxy.count("GET", new RegExp(`/containers/${containerName(placementId)}/json`));
+  world.proxy.play(({ method, path }) => (method === "GET" && path.endsWith("/json") ? { answer: 500 } : "pass"));
   const times = await Promise.all([
     timeOf(
       3,
@@ -207,11 +186,14 @@ test("an engine that cannot tell of a container is asked less and less often, an
     ),
   ]);
   for (const timeMs of times) expect(timeMs).toBeGreaterThan(1_500);
-  proxy.play(() => "pass");
+  world.proxy.play(() => "pass");
   await give(ids.mute, { ...small, memoryMb: 192 }, 1n);
-  const up = await control.status(ids.mute, ({ resources }) => resources?.memoryMb === 192);
+  const up = await world.control.status(ids.mute, ({ resources }) => resources?.memoryMb === 192);
   expect([isUp(up), up.restartSeq, up.failure]).toEqual([true, 0, undefined]);
-  expect(control.statuses.get(ids.over)).toMatchObject({ observed: Observed.STOPPED, statusSeq: stopped.statusSeq });
+  expect(world.control.statuses.get(ids.over)).toMatchObject({
+    observed: Observed.STOPPED,
+    statusSeq: stopped.statusSeq,
+  });
   await remove(ids.mute);
   await remove(ids.over);
 });

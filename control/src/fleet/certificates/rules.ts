@@ -5,7 +5,9 @@ const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 
 /** What CAs ask their clients to wait after so many failures in a row. */
-const backOffsMs = [minuteMs, 10 * minuteMs, 100 * minuteMs];
+/** The longest that a name waits for which no CA was asked. */
+const unaskedMs = 100 * minuteMs;
+const backOffsMs = [minuteMs, 10 * minuteMs, unaskedMs];
 
 /**
  * How long after `failures` failures in a row a name is left alone, up to a fifth longer so that names that failed together
@@ -19,7 +21,7 @@ export function pauseAfterMs(
   { wasAsked, retryAfterMs }: { wasAsked: boolean; retryAfterMs: number | null },
   random: number,
 ): number {
-  const ms = backOffsMs[failures - 1] ?? (wasAsked ? dayMs : 100 * minuteMs);
+  const ms = backOffsMs[failures - 1] ?? (wasAsked ? dayMs : unaskedMs);
   return Math.max(ms * (1 + random / 5), retryAfterMs ?? 0);
 }
 

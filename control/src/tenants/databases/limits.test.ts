@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { isOverLimit, roleConnectionLimit, serverCacheMb, serverResources, serverSizeMb } from "./limits.ts";
+import {
+  hasOutgrown,
+  isOverLimit,
+  roleConnectionLimit,
+  serverCacheMb,
+  serverResources,
+  serverSizeMb,
+} from "./limits.ts";
 
 const plan = (db_size_mb: number, db_connection_limit: number, cpu_millicores = 1000) => ({
   ...{ db_size_mb, db_connection_limit, cpu_millicores },
@@ -24,6 +31,15 @@ test.each(["postgres", "mariadb"] as const)("what is set aside for %s is never m
     expect(reservedMemoryMb).toBeLessThanOrEqual(memoryMb);
     expect(reservedCpuMillicores).toBeLessThanOrEqual(cpuMillicores);
   }
+});
+
+test.each([
+  { when: "it has what the plan gives", started: { connections: 35, sizeMb: 1024 }, outgrown: false },
+  { when: "it has more of both", started: { connections: 115, sizeMb: 8192 }, outgrown: false },
+  { when: "it takes fewer connections", started: { connections: 34, sizeMb: 1024 }, outgrown: true },
+  { when: "its files are bound by less", started: { connections: 115, sizeMb: 1023 }, outgrown: true },
+])("a plan has outgrown a server: $when", ({ started, outgrown }) => {
+  expect(hasOutgrown(started, plan(1024, 20))).toBe(outgrown);
 });
 
 test("the console has connections that apps cannot use up", () => {

@@ -26,6 +26,15 @@ export const serverStart = (
   sizeMb: serverSizeMb(plan),
 });
 
+/** Whether a server was started with less than a plan gives: only another start changes that. */
+export function hasOutgrown(
+  started: { connections: number; sizeMb: number },
+  plan: Pick<Plan, "db_size_mb" | "db_connection_limit">,
+): boolean {
+  const { connections, sizeMb } = serverStart(plan);
+  return started.connections < connections || started.sizeMb < sizeMb;
+}
+
 const engines = {
   // What the server itself takes, of memory and of processes or threads; what each connection takes.
   // Of Postgres' 2.5 MB half a megabyte is a connection's part of the table of locks.

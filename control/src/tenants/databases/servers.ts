@@ -8,7 +8,7 @@ import type { Db } from "../../stores/db/pool.ts";
 import type { Branch, Plan } from "../../stores/db/tables.ts";
 import { holdsBranch } from "./changes/store.ts";
 import { type ServerPlan, serverSpecOf, tenantFacts } from "./facts.ts";
-import { serverResources, serverStart } from "./limits.ts";
+import { hasOutgrown, serverResources, serverStart } from "./limits.ts";
 import { isToBeReadOnly } from "./steps.ts";
 
 /** What is asked for: a server where the branch's data is, or anywhere while there is none. */
@@ -54,11 +54,7 @@ export async function removeOutgrown(tx: Db, branch: Branch, plan: Plan): Promis
     .where("kind", "=", "database")
     .where("desired", "=", "running")
     .execute();
-  const { connections, sizeMb } = serverStart(plan);
-  const outgrown = servers.filter((server) => {
-    const spec = serverSpecOf(server);
-    return spec.connections < connections || spec.sizeMb < sizeMb;
-  });
+  const outgrown = servers.filter((server) => hasOutgrown(serverSpecOf(server), plan));
   await removeTasks(
     tx,
     outgrown.map(({ id }) => id),
